@@ -64,7 +64,8 @@ Descent describe_descent(const config::TrainConfig& config, const comm::Topology
   const zero::Options& zero = config.zero;
   const auto ranks = static_cast<std::size_t>(topology.world_size);
   const std::vector<zero::Unit>& layout = model.units();
-  const auto units = zero::partition_units(layout, ranks, zero.hpz_partition_size, zero.compute);
+  const auto units = zero::partition_units(layout, ranks, zero.hpz_partition_size, zero.compute, 1,
+                                           zero.shard_multiple);
   Descent descent;
   for (std::size_t p = 0; p < config.model.hidden_size; ++p) {
     descent.curvature.push_back(model::Quadratic::curvature(p));

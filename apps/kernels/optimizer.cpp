@@ -1,5 +1,6 @@
-// The end of a step on flat arrays of parameters: AdamW with the 16-bit weights that follow, the
-// norm of the gradients, and their accumulation.
+// The end of a step on flat arrays of parameters: AdamW with moments of every kind and the 16-bit
+// weights that follow, the norm of the gradients, and their accumulation.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -13,6 +14,7 @@ namespace zeropp::kernels {
 
 namespace {
 
+using optim::Moments;
 using optim::NormArray;
 using optim::NormPiece;
 using optim::UpdatePiece;
@@ -32,54 +34,149 @@ struct State {
   Values gradient, weight, m, v;
 };
 
-optim::Options options() { return {.type = "AdamW", .weight_decay = 0.1}; }
+optim::Options options(Moments moments) {
+  return {.type = "AdamW", .weight_decay = 0.1, .moments = moments};
+}
 constexpr std::uint64_t kStep = 10;
 
-enum AdamWArray : std::size_t { kGradient, kWeight, kM, kV, kNarrow };
+enum AdamWArray : std::size_t { kGradient, kWeight, kM, kV, kMScales, kVScales, kNarrow };
 
-Call bind_adamw(const Set& set, const ComputeDevice& device, Dtype narrow) {
+/// A moment before the update, as it is kept, and what is kept of it after.
+class KeptMoment {
+ public:
+  KeptMoment(Values values, Moments kind, bool is_signed, std::size_t n)
+      : values_(std::move(values)), kind_(kind), is_signed_(is_signed), n_(n) {}
+
+  /// Elements of the array: codes lie in it two a word of 16 bits.
+  [[nodiscard]] Array array(std::string_view name) const {
+    const bool codes = kind_ == Moments::int8;
+    return {name, codes ? (n_ + 1) / 2 : n_, kind_ == Moments::fp32 ? Dtype::fp32 : Dtype::bf16,
+            [*this](View memory, std::size_t) { keep(static_cast<std::byte*>(memory.data), {}); }};
+  }
+  [[nodiscard]] Array scales(std::string_view name) const {
+    return {name, optim::moment_scales(kind_, n_), Dtype::fp32,
+            [*this](View memory, std::size_t) { keep({}, memory.as<float>()); }};
+  }
+  [[nodiscard]] float before(std::size_t i) const {
+    const Block block(*this, i / optim::kMomentBlock);
+    std::vector<float> wide(block.wide.size());
+    optim::widen_moments(kind_, is_signed_, wide.size(), block.values.data(), block.scales.data(),
+                         wide.data());
+    return wide[i % optim::kMomentBlock];
+  }
+  /// Checks element i, and how far rounding may have moved it.
+  void check(Verdict& verdict, const Result& got, const Result& scales, std::size_t i,
+             double wanted, double tolerance) const {
+    if (kind_ != Moments::int8) {
+      const double rounded = kind_ == Moments::bf16 ? std::abs(wanted) / 128 : 0;
+      verdict.close(got, i, wanted, tolerance + rounded);
+      return;
+    }
+    const float scale = scales[i / optim::kMomentBlock];
+    float value = 0;
+    optim::widen_moments(kind_, is_signed_, 1, got.bytes() + i, &scale, &value);
+    constexpr double kWidest = 0.0071;  // half of the widest distance of two values, or 1 to -1
+    if (std::abs(value - wanted) <= tolerance + kWidest * static_cast<double>(scale)) return;
+    verdict.fail(std::string(got.name()) + "[" + std::to_string(i) + "] is " +
+                 std::to_string(value) + ", wanted " + std::to_string(wanted));
+  }
+
+ private:
+  struct Block {
+    Block(const KeptMoment& of, std::size_t index)
+        : wide(std::min(optim::kMomentBlock, of.n_ - index * optim::kMomentBlock)),
+          values(wide.size() * sizeof(float)),
+          scales(1) {
+      for (std::size_t i = 0; i < wide.size(); ++i) {
+        wide[i] = of.values_(index * optim::kMomentBlock + i);
+      }
+      optim::keep_moments(of.kind_, of.is_signed_, wide.size(), wide.data(), values.data(),
+                          scales.data());
+    }
+    std::vector<float> wide;
+    std::vector<std::byte> values;
+    std::vector<float> scales;
+  };
+
+  void keep(std::byte* values, float* scales) const {
+    const std::size_t size = optim::moment_element_bytes(kind_);
+    for (std::size_t first = 0; first < n_; first += optim::kMomentBlock) {
+      const Block block(*this, first / optim::kMomentBlock);
+      if (values != nullptr) {
+        std::copy_n(block.values.begin(), block.wide.size() * size, values + first * size);
+      }
+      if (scales != nullptr) scales[first / optim::kMomentBlock] = block.scales.front();
+    }
+  }
+
+  Values values_;
+  Moments kind_;
+  bool is_signed_;
+  std::size_t n_;
+};
+
+/// The moments of a problem.
+struct AdamWMoments {
+  AdamWMoments(const State& state, Moments kind, std::size_t n)
+      : m(state.m, kind, true, n), v(state.v, kind, false, n) {}
+  KeptMoment m, v;
+};
+
+Call bind_adamw(const Set& set, const ComputeDevice& device, Dtype narrow, Moments moments) {
   std::vector<UpdatePiece> pieces;
   optim::for_each_piece(
       set[kWeight].count, optim::kUpdatePiece, [&](std::size_t first, std::size_t count) {
         const auto part = [&](AdamWArray array) {
           return set[array].part(first, count).template as<float>();
         };
+        const auto moment = [&](AdamWArray array) {
+          return static_cast<std::byte*>(set[array].data) +
+                 first * optim::moment_element_bytes(moments);
+        };
+        const auto scale = [&](AdamWArray array) {
+          return set[array].part(first / optim::kMomentBlock, 0).template as<float>();
+        };
         const bool follows = narrow != Dtype::fp32;
-        pieces.push_back({part(kGradient),
-                          part(kWeight),
-                          {part(kM), part(kV)},
-                          follows ? set[kNarrow].part(first, count).data : nullptr,
-                          static_cast<std::uint32_t>(count),
-                          true});
+        pieces.push_back({.gradient = part(kGradient),
+                          .weight = part(kWeight),
+                          .state = {moment(kM), moment(kV)},
+                          .narrow = follows ? set[kNarrow].part(first, count).data : nullptr,
+                          .count = static_cast<std::uint32_t>(count),
+                          .decay = true,
+                          .scale = {scale(kMScales), scale(kVScales)},
+                          .number = first});
       });
   const auto table = std::make_shared<Table<UpdatePiece>>(pieces, device);
-  return [table, narrow, given = options(),
-          update = optim::variant_of(options()).on(device.memory)](StreamHandle stream) {
+  return [table, narrow, given = options(moments),
+          update = optim::variant_of(options(moments)).on(device.memory)](StreamHandle stream) {
     update(given, {kStep, {.mean = kMean, .clip = 1.0F}}, narrow, table->all(), stream);
   };
 }
 
 /// Checks a step of AdamW in fp64 (Loshchilov and Hutter, arXiv 1711.05101).
-std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const Results& results) {
+std::string check_adamw(const State& before, const AdamWMoments& kept, std::size_t n, Dtype narrow,
+                        Moments moments, const Results& results) {
   Verdict verdict;
-  const optim::Options o = options();
+  const optim::Options o = options(moments);
   const double bias1 = 1 - std::pow(o.beta1, real(kStep));
   const double bias2 = 1 - std::pow(o.beta2, real(kStep));
   const Result weight = results[kWeight];
   const Result m = results[kM];
   const Result v = results[kV];
+  const Result m_scales = results[kMScales];
+  const Result v_scales = results[kVScales];
   const Result narrowed = results[kNarrow];
-  for (const Result* result : {&weight, &m, &v, &narrowed}) verdict.written(*result);
+  for (const Result* result : {&weight, &m_scales, &v_scales, &narrowed}) verdict.written(*result);
   for (const std::size_t i : some_of(n, kLooks)) {
     constexpr double kTolerance = 1e-5;
     const double g = static_cast<double>(before.gradient(i)) * kMean;
-    const double wanted_m = o.beta1 * static_cast<double>(before.m(i)) + (1 - o.beta1) * g;
-    const double wanted_v = o.beta2 * static_cast<double>(before.v(i)) + (1 - o.beta2) * g * g;
+    const double wanted_m = o.beta1 * static_cast<double>(kept.m.before(i)) + (1 - o.beta1) * g;
+    const double wanted_v = o.beta2 * static_cast<double>(kept.v.before(i)) + (1 - o.beta2) * g * g;
     const double step = wanted_m / bias1 / (std::sqrt(wanted_v / bias2) + o.epsilon);
     const double wanted =
         before.weight(i) * (1 - o.learning_rate * o.weight_decay) - o.learning_rate * step;
-    verdict.close(m, i, wanted_m, kTolerance * (std::abs(wanted_m) + 0.01));
-    verdict.close(v, i, wanted_v, kTolerance * (std::abs(wanted_v) + 1e-4));
+    kept.m.check(verdict, m, m_scales, i, wanted_m, kTolerance * (std::abs(wanted_m) + 0.01));
+    kept.v.check(verdict, v, v_scales, i, wanted_v, kTolerance * (std::abs(wanted_v) + 1e-4));
     verdict.close(weight, i, wanted, kTolerance * (std::abs(wanted) + 0.01));
     if (narrow == Dtype::fp32) continue;
     verdict.close(narrowed, i, wanted, rounding(wanted, narrow) + 1e-6);
@@ -87,21 +184,28 @@ std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const 
   return verdict.text();
 }
 
-Problem adamw_of(std::size_t n, Dtype narrow, const Source& source) {
+Problem adamw_of(std::size_t n, Dtype narrow, Moments moments, const Source& source) {
   constexpr double kOperations = 16;
   const State state(source);
+  const AdamWMoments kept(state, moments, n);
   const double narrowed = narrow == Dtype::fp32 ? 0.0 : 2.0;
-  return {.work = {.read = 16 * real(n),
-                   .written = (12 + narrowed) * real(n),
+  const double moved = real(optim::Kept(2, moments).bytes(n));  // in either direction
+  return {.work = {.read = 8 * real(n) + moved,
+                   .written = (4 + narrowed) * real(n) + moved,
                    .operations = kOperations * real(n)},
           .arrays = {{"gradient", n, Dtype::fp32, filled_with(state.gradient)},
                      {"weight", n, Dtype::fp32, filled_with(state.weight)},
-                     {"m", n, Dtype::fp32, filled_with(state.m)},
-                     {"v", n, Dtype::fp32, filled_with(state.v)},
+                     kept.m.array("m"),
+                     kept.v.array("v"),
+                     kept.m.scales("scales of m"),
+                     kept.v.scales("scales of v"),
                      {"narrow weight", narrow == Dtype::fp32 ? 0 : n, narrow}},
-          .bind = [narrow](const Set& set, const ComputeDevice& device,
-                           StreamHandle) { return bind_adamw(set, device, narrow); },
-          .check = [=](const Results& results) { return check_adamw(state, n, narrow, results); }};
+          .bind = [=](const Set& set, const ComputeDevice& device,
+                      StreamHandle) { return bind_adamw(set, device, narrow, moments); },
+          .check =
+              [=](const Results& results) {
+                return check_adamw(state, kept, n, narrow, moments, results);
+              }};
 }
 
 /// fp32 elements of memory for so many doubles.
@@ -176,13 +280,16 @@ Problem add_of(std::size_t n, const Source& source) {
 
 std::vector<Case> updates(const Choice& choice) {
   std::vector<Case> cases;
-  cases.reserve(choice.dtypes.size());
   for (const Dtype narrow : choice.dtypes) {
-    cases.push_back({std::string(adamw.name), "-", std::string(name_of(narrow)),
-                     std::to_string(choice.values),
-                     [n = choice.values, narrow, source = choice.source](const ComputeDevice&) {
-                       return adamw_of(n, narrow, source);
-                     }});
+    for (const Moments moments : {Moments::fp32, Moments::bf16, Moments::int8}) {
+      const bool wide = moments == Moments::fp32;
+      cases.push_back(
+          {std::string(adamw.name), wide ? "-" : "moments=" + std::string(enum_name(moments)),
+           std::string(name_of(narrow)), std::to_string(choice.values),
+           [n = choice.values, narrow, moments, source = choice.source](const ComputeDevice&) {
+             return adamw_of(n, narrow, moments, source);
+           }});
+    }
   }
   return cases;
 }
@@ -198,8 +305,11 @@ std::vector<Case> in_fp32(const Kernel& kernel, const Choice& choice) {
 
 }  // namespace
 
-const Kernel adamw{"adamw", "AdamW on fp32 master weights, with weights of the dtype that follow",
-                   updates};
+const Kernel adamw{
+    "adamw",
+    "AdamW on fp32 master weights, with moments in fp32, bf16 and 8 bits and weights of the dtype "
+    "that follow",
+    updates};
 const Kernel gradient_norm{
     "gradient_norm", "the sum of squares of fp32 gradients, in fp64",
     [](const Choice& choice) { return in_fp32<norm_of>(gradient_norm, choice); }};

@@ -3,11 +3,27 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernels/core/enum_names.hpp"
+
 namespace zeropp::optim {
+
+/// How an optimizer keeps its moments from step to step (moments.hpp); it computes in fp32.
+enum class Moments : std::uint8_t { fp32, bf16, int8 };
+constexpr auto enum_names(Moments) { return name_table("fp32", "bf16", "int8"); }
+
+/// Elements that share a scale in 8 bits. Tensors begin at multiples of it in their unit, and
+/// shards are cut there: so no block has elements of two tensors or of two ranks.
+inline constexpr std::size_t kMomentBlock = 64;
+
+/// Elements that shards have to be cut at multiples of.
+constexpr std::size_t moment_alignment(Moments moments) {
+  return moments == Moments::int8 ? kMomentBlock : 1;
+}
 
 /// DeepSpeed's parameters of a scheduler, with its names and defaults. learning_rate.hpp says what
 /// each schedule makes of them.
@@ -32,6 +48,7 @@ struct Options {
   std::string decayed = "matrices";  ///< which parameters it shrinks: these, or all
   double momentum = 0.0;
   bool nesterov = false;
+  Moments moments = Moments::fp32;
   ScheduleOptions schedule = {};
 };
 
@@ -41,6 +58,9 @@ std::vector<std::string> types();
 /// Whether the optimizer `type` reads a parameter, by DeepSpeed's name of it ("lr", "betas", ...).
 /// False for an unknown type.
 bool reads(std::string_view type, std::string_view parameter);
+
+/// Whether the optimizer keeps anything from step to step; false for an unknown type.
+bool keeps_moments(const Options& options);
 
 /// "AdamW or Lion": the optimizers that read a parameter.
 std::string readers(std::string_view parameter);

@@ -57,6 +57,11 @@ bool reads(std::string_view type, std::string_view parameter) {
   return entry != nullptr && reads(*entry, parameter);
 }
 
+bool keeps_moments(const Options& options) {
+  const RuleEntry* const entry = find_rule(options.type);
+  return entry != nullptr && entry->variant(options).states > 0;
+}
+
 std::string readers(std::string_view parameter) {
   std::string text;
   for (const RuleEntry* entry : rules()) {

@@ -8,7 +8,8 @@
 //
 // and one or more updates, each a struct:
 //
-//   states       fp32 values that it keeps for a parameter, 0 to kMostStates, zero before step 1
+//   states       moments that it keeps for a parameter, 0 to kMostStates, zero before step 1
+//   is_signed    of each, whether it can be negative: what 8 bits have to tell apart
 //   no_decay     Constants::decay of a parameter without weight decay
 //   Constants    the step's constants in fp32, `decay` among them
 //   constants(options, t)        computed on the host, in fp64 and then rounded
@@ -22,13 +23,15 @@
 #include <vector>
 
 #include "kernels/core/view.hpp"
+#include "kernels/optim/moments.hpp"
 #include "kernels/optim/update.hpp"
 
 namespace zeropp::optim {
 
 /// How an optimizer runs with one set of options.
 struct Variant {
-  std::size_t states = 0;  ///< fp32 arrays beside the weights, UpdatePiece::state in order
+  std::size_t states = 0;  ///< moments beside the weights, UpdatePiece::state in order
+  std::array<bool, kMostStates> is_signed{};  ///< of each, whether it can be negative
   UpdatePieces host = nullptr;
   UpdatePieces cuda = nullptr;  ///< null in a build without CUDA
 
@@ -62,5 +65,10 @@ const std::vector<const RuleEntry*>& rules();
 /// The variant that options.type and the other options ask for. Throws std::invalid_argument for an
 /// unknown type.
 Variant variant_of(const Options& options);
+
+/// What that variant keeps, as options.moments says.
+inline Kept kept_by(const Options& options) {
+  return {variant_of(options).states, options.moments};
+}
 
 }  // namespace zeropp::optim

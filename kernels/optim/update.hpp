@@ -13,7 +13,7 @@
 
 namespace zeropp::optim {
 
-/// fp32 values that an optimizer keeps for a parameter, at most.
+/// Moments that an optimizer keeps for a parameter, at most.
 inline constexpr std::size_t kMostStates = 2;
 
 /// How long a piece is cut: its traffic hides the start of a thread block, and the parameters of a
@@ -21,14 +21,20 @@ inline constexpr std::size_t kMostStates = 2;
 inline constexpr std::size_t kUpdatePiece = 4096;
 
 /// Parameters that an optimizer treats alike: arrays of `count` elements in the back end's memory.
-/// Any alignment; the fast one is 16 bytes (`narrow`: 8).
+/// Any alignment that the elements have; the fast one is that of four elements, and a `number` that
+/// is a multiple of 4.
 struct UpdatePiece {
   const float* gradient;  ///< the sum over ranks and micro-steps
   float* weight;
-  float* state[kMostStates];  ///< null beyond what the optimizer keeps
-  void* narrow;               ///< 16-bit weights that follow `weight`; null without them
-  std::uint32_t count;        ///< at most 2^31 - 1
-  bool decay;                 ///< weight decay applies
+  void* state[kMostStates];  ///< as Options::moments says; null beyond what the optimizer keeps
+  void* narrow;              ///< 16-bit weights that follow `weight`; null without them
+  std::uint32_t count;       ///< at most 2^31 - 1
+  bool decay;                ///< weight decay applies
+  /// Scales of moments in 8 bits, one for each kMomentBlock elements, of which the first begin a
+  /// block.
+  float* scale[kMostStates] = {};
+  /// Number of the first element, the same on whichever rank: what moments in bf16 draw by.
+  std::uint64_t number = 0;
 };
 
 /// From the sum of gradients over ranks and micro-steps to what the optimizer sees.
@@ -46,6 +52,7 @@ ZEROPP_HD float scaled(float gradient_sum, const GradientScale& scale) {
 struct Step {
   std::uint64_t t;  ///< 1, 2, ...
   GradientScale scale;
+  std::uint64_t draws = 0;  ///< key of the step's draws, for moments in bf16
 };
 
 /// One step on all pieces, on the stream. `narrow`: the 16-bit dtype of UpdatePiece::narrow,

@@ -66,7 +66,7 @@ const std::vector<OptionGroup>& option_groups() {
       {"optimizer",
        "Optimizer",
        "The update of the weights.",
-       {"optimizer.", "zeropp.decayed_parameters", "gradient_clipping",
+       {"optimizer.", "zeropp.decayed_parameters", "zeropp.moments", "gradient_clipping",
         "zeropp.update_in_backward"}},
       {"schedule", "Learning rate", "What it does from step to step.", {"scheduler."}},
       {"offload",

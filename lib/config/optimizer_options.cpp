@@ -172,6 +172,16 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
             [&c] { return c.optimizer.weight_decay > 0 && model::is_transformer(c.model); },
         .effect_needs = "optimizer.params.weight_decay above 0 and a transformer as "
                         "zeropp.model.name"},
+       {.path = "zeropp.moments",
+        .flag = "--moments",
+        .field = &c.optimizer.moments,
+        .help =
+            "How the optimizer keeps its moments, or its momentum, from step to step, which it "
+            "computes in fp32: in 4, 2 or 1 bytes; bf16 rounds stochastically; int8 has a scale "
+            "for 64 values, and shards of whole blocks of them",
+        .in_effect = [&c] { return optim::keeps_moments(c.optimizer); },
+        .effect_needs =
+            "optimizer.type " + optim::readers("betas") + ", or optimizer.params.momentum above 0"},
        parameter("momentum", {.path = "optimizer.params.momentum",
                               .flag = "--sgd-momentum",
                               .field = &c.optimizer.momentum,
@@ -201,6 +211,20 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .in_effect = [&c] { return c.zero.stage >= 2; },
         .effect_needs = "zero_optimization.stage 2 or 3"}});
   add_schedule(table, c);
+}
+
+void check_moments(const TrainConfig& c) {
+  const optim::Moments moments = c.optimizer.moments;
+  const zero::OffloadOptimizerOptions& offload = c.zero.offload_optimizer;
+  if (moments == optim::Moments::fp32 || !offload.enabled()) return;
+  const auto refuse_size = [&](const char* key, std::size_t size) {
+    const std::size_t block = optim::moment_alignment(moments);
+    if (size % block == 0) return;
+    refuse("zeropp.moments {} and {} {}, which is no multiple of the {} values of a scale: use {}",
+           enum_name(moments), key, size, block, (size / block + 1) * block);
+  };
+  refuse_size("zeropp.offload_piece_size", offload.piece_size);
+  refuse_size("zero_optimization.sub_group_size", offload.sub_group_size);
 }
 
 void resolve_decay(TrainConfig& c, const std::vector<Option>& given) {

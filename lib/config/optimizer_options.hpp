@@ -17,6 +17,9 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& config);
 /// total_num_steps where the schedule reads it.
 void resolve_schedule(TrainConfig& config, const std::vector<Option>& given);
 
+/// Throws Error(usage) for moments that cannot be kept so where the optimizer is offloaded to.
+void check_moments(const TrainConfig& config);
+
 /// Makes weight decay that of all parameters, as DeepSpeed's is, where a file says how much of it
 /// there is and nothing says of which parameters.
 void resolve_decay(TrainConfig& config, const std::vector<Option>& given);

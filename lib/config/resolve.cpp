@@ -234,6 +234,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_precision(config);
   check_stage(config.zero);
   check_offload(config);
+  check_moments(config);
   check_persistence(config.zero);
   check_gradient_dtype(config.zero);
   check_adaptive_bits(config.zero, machine);
@@ -249,6 +250,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   config.zero.compute = compute_dtype(config);
   config.zero.accumulation_steps = config.gradient_accumulation_steps;
   config.zero.seed = config.seed;
+  config.zero.shard_multiple = optim::moment_alignment(config.optimizer.moments);
 }
 
 }  // namespace zeropp::config

@@ -8,16 +8,21 @@
 
 namespace zeropp::plan {
 
+double moment_bytes(const optim::Options& optimizer) {
+  const optim::Kept kept = optim::kept_by(optimizer);
+  return static_cast<double>(kept.bytes(optim::kMomentBlock)) / optim::kMomentBlock;
+}
+
 std::vector<double> offloaded_updates(const std::vector<std::size_t>& counts,
                                       const config::TrainConfig& config, const HostRates& host) {
   const zero::Options& options = config.zero;
   const bool narrow = options.compute != Dtype::fp32;
   const auto weight = static_cast<double>(size_of(options.compute));
-  const auto states = static_cast<double>(optim::variant_of(config.optimizer).states);
   const double sent_back = options.offload_param.enabled() ? 0 : weight;
   // The rule reads a gradient, its master weight and states, and writes these two. The narrow
   // weight is written too, into lines that a cache fetches first. The link uses the same memory.
-  const double by_rule = sizeof(float) * (1 + 2 * (1 + states)) + (narrow ? 2 * weight : 0);
+  const double by_rule = sizeof(float) + 2 * (sizeof(float) + moment_bytes(config.optimizer)) +
+                         (narrow ? 2 * weight : 0);
   const double by_link = sizeof(float) + sent_back;
   const double stepped = by_rule + by_link;
 

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "kernels/optim/options.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/plan/cluster.hpp"
 
@@ -15,6 +16,9 @@ struct HostRates {
   double link = 0;    ///< bytes/s, each direction
   double memory = 0;  ///< bytes/s, read + written, whoever does: the processors or the link
 };
+
+/// Bytes that the optimizer keeps for a parameter beside its master weight.
+double moment_bytes(const optim::Options& optimizer);
 
 /// By unit: from the end of the unit's before it, or the begin of the first, until its update
 /// returns; with the last, until the last weights have arrived. `counts`, by unit: elements that a

@@ -235,12 +235,11 @@ class Costs {
   /// The norm reads the gradients; the rule reads them again, reads and writes the master weights
   /// and its states, and writes the weights where the master is not what is gathered.
   [[nodiscard]] OpCost update(std::size_t index) const {
-    const auto states = static_cast<double>(optim::variant_of(work_.config.optimizer).states);
+    const double kept = moment_bytes(work_.config.optimizer);
     const std::size_t away = zero::offloaded_elements(updated(index), options_.offload_optimizer);
     const auto here = static_cast<double>(updated(index) - away);
-    const double moved =
-        static_cast<double>(updated(index)) * kFp32 +
-        here * (kFp32 + 2 * kFp32 * (1 + states) + (rounds_master() ? 0.0 : bytes()));
+    const double moved = static_cast<double>(updated(index)) * kFp32 +
+                         here * (kFp32 + 2 * (kFp32 + kept) + (rounds_master() ? 0.0 : bytes()));
     const double on_device = kernel(moved) / cluster_.gpu.step_share;
     if (!offloads() || on_device > offloaded_[index]) return on_gpu(on_device);
     OpCost cost;  // both at the same time

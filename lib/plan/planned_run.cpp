@@ -89,10 +89,10 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
   const zero::RankPlan& plans = first_;
   const std::vector<zero::Bucket>& buckets = plans.reductions.buckets;
   const comm::JobShape job = seen_by(0);
-  std::vector<zero::MemoryPart> parts = zero::state_memory(
-      plans.units, zero::stage_preset(config_.zero.stage), config_.zero.compute,
-      optim::variant_of(config_.optimizer).states, config_.zero.offload_optimizer,
-      config_.zero.offload_param, plans.step.input.slabs);
+  std::vector<zero::MemoryPart> parts =
+      zero::state_memory(plans.units, zero::stage_preset(config_.zero.stage), config_.zero.compute,
+                         optim::kept_by(config_.optimizer), config_.zero.offload_optimizer,
+                         config_.zero.offload_param, plans.step.input.slabs);
   for (const zero::MemoryPart& errors : zero::feedback_memory(config_.zero, buckets, job)) {
     if (errors.bytes > 0) parts.push_back(errors);
   }

@@ -109,7 +109,7 @@ SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
   const zero::CodecTable table(options, kinds_);
   const auto partitions =
       zero::partition_units(kinds_, static_cast<std::size_t>(topology_.world_size),
-                            options.hpz_partition_size, options.compute);
+                            options.hpz_partition_size, options.compute, 1, options.shard_multiple);
   Gathers of_kinds;
   of_kinds.workspaces.resize(kinds_.size());
   const std::vector<std::size_t> only_codec(kinds_.size(), 0);
@@ -214,7 +214,7 @@ const zero::StepPlan& SharedPlans::schedules(const zero::Options& options, const
   });
 }
 
-SharedPlan SharedPlans::plan(const zero::Options& asked, std::size_t optimizer_states) {
+SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept) {
   const zero::Options options = with_few_micro_steps(asked);
   const Gathers& global = gathers(options);
   const Gathers* secondary = options.hpz_partition_size > 1 ? &secondary_gathers(options) : nullptr;
@@ -231,7 +231,7 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, std::size_t optimizer_s
                           .gather_over_replicas = {}},
                          asked.accumulation_steps);
   for (const zero::MemoryPart& part : zero::state_memory(
-           partition(options), zero::stage_preset(options.stage), options.compute, optimizer_states,
+           partition(options), zero::stage_preset(options.stage), options.compute, kept,
            options.offload_optimizer, options.offload_param, plan.input.slabs)) {
     if (!zero::is_offloaded(part.name)) made.state += part.bytes;
   }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/optim/moments.hpp"
 #include "lib/comm/topology.hpp"
 #include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/options.hpp"
@@ -40,8 +41,8 @@ class SharedPlans {
               std::vector<zero::Layer> layers);
 
   /// `options` are resolved; without codec schedule, adaptive bits, error feedback and measured
-  /// errors. `optimizer_states`: fp32 values that the optimizer keeps for a parameter.
-  SharedPlan plan(const zero::Options& options, std::size_t optimizer_states);
+  /// errors. `kept`: what the optimizer keeps for a parameter.
+  SharedPlan plan(const zero::Options& options, const optim::Kept& kept);
 
  private:
   struct Gathers {

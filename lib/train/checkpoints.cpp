@@ -117,10 +117,15 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
     checkpoint::read_slice(folder.complete(step), manifest, slice, values);
   };
   zero::Engine& engine = session.engine();
-  engine.restore(state.steps, read);
   const auto has = [&](const checkpoint::Slice& slice) {
     return checkpoint::has_array(manifest, slice);
   };
+  if (!engine.restore(state.steps, read, has) && context_.is_root()) {
+    log::warn(
+        fmt::format("the checkpoint's moments of the optimizer are not kept in {0}: they are "
+                    "rounded to the nearest that zeropp.moments {0} can keep",
+                    enum_name(config_.optimizer.moments)));
+  }
   // Saved errors are in units of the loss as it was scaled.
   const zero::LossScale own = engine.loss_scale();
   engine.set_loss_scale(state.loss_scale);

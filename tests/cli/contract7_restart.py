@@ -108,6 +108,39 @@ class Restart(zpp.TestCase):
             self.run_to(7 + index, *BITS, *words, *self.both())
         self.assertEqual(self.bits()[0], whole, "the parameters are others")
 
+    def test_with_moments_in_less_than_fp32(self):
+        """As they are kept: at the same number of ranks the bits go on, offloaded or not. Another number reads them too."""
+        offload = ["--offload-optimizer-ratio", 0.6, "--offload-piece-size", 1024, "--offload-optimizer"]
+        in_files = [*offload, "nvme", "--offload-optimizer-nvme-path", self.folder]
+        for moments in ("bf16", "int8"):
+            with self.subTest(moments):
+                self.kept = self.out / moments
+                words = [*BITS, "--moments", moments]
+                self.check_restart(*words)
+                self.run_to(10, *words)
+                whole = self.bits()[0]
+                for index, more in enumerate(([], [*offload, "cpu"], in_files, [])):
+                    result = self.run_to(7 + index, *words, *more, *self.both())
+                    self.assertNotIn("rounded to the nearest", result.stdout + result.stderr)
+                self.assertEqual(self.bits()[0], whole, "the parameters are others")
+                self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
+                result = self.run_to(12, "--deterministic", "--bf16", "--moments", moments, "--load", self.kept, ranks=3)
+                self.assertNotIn("rounded to the nearest", result.stdout + result.stderr)
+                self.assertEqual(self.trace()[0]["first_step"], 10)
+
+    def test_between_moments_of_every_kind(self):
+        """Those of another kind are rounded to this run's, which a warning says, and training goes on nearly as it would."""
+        self.run_to(6, "--deterministic")
+        expected = self.bits()[1][4:]
+        for saved, moments in (("fp32", "bf16"), ("fp32", "int8"), ("bf16", "int8"), ("int8", "fp32"), ("int8", "bf16")):
+            with self.subTest(saved=saved, moments=moments):
+                self.kept = self.out / f"{saved}-{moments}"
+                self.run_to(4, "--deterministic", "--moments", saved, *self.save())
+                result = self.run_to(6, "--deterministic", "--moments", moments, "--load", self.kept)
+                self.assertIn(f"rounded to the nearest that zeropp.moments {moments} can keep", result.stdout + result.stderr)
+                for loss, wanted in zip(self.bits()[1], expected):
+                    self.assertLess(abs(loss - wanted), 0.02)
+
     def test_with_error_feedback_and_stochastic_rounding(self):
         self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8", "--weight-codec", "int8:128+sr",
                            "--gradient-codec-intra", "int4:128+sr")

@@ -37,13 +37,14 @@ FACTORS = {
     "cpu_checkpointing": [False, True],
     "evaluate": [0, 1],
     "optimizer": ["AdamW", "Adam", "SGD", "Lion"],
+    "moments": [None, "bf16", "int8"],
     "offload": [None, 1.0, 0.4],  # ratio of the optimizer that is offloaded
     "offload_to": ["cpu", "nvme"],  # the optimizer, where it is
     "offload_param": [None, "cpu", "nvme"],
 }
 FILES = tempfile.gettempdir()
 IN_CPU = 4000  # elements of parameters on nvme that stay on the host
-OFFLOAD_PIECE, OFFLOAD_BUFFERS = 1000, 3
+OFFLOAD_PIECE, OFFLOAD_BUFFERS = 960, 3
 OPTIMIZER_STATES = {"AdamW": 2, "Adam": 2, "SGD": 0, "Lion": 1}  # fp32 values a parameter
 
 
@@ -59,6 +60,8 @@ def reasons(row):
         found.append("stage3_prefetch_bucket_size")
     if row["offload_param"] and (row["stage"] < 3 or row["offload"] != 1.0):
         found.append("offload_param.device")
+    if row["moments"] and row["optimizer"] == "SGD":
+        found.append("zeropp.moments")
     if row["cpu_checkpointing"] and not row["recompute"]:
         found.append("cpu_checkpointing")
     if row["precision"] == "bf16 fp16":
@@ -103,6 +106,8 @@ def flags(row):
     if row["gradient_codecs"]:
         words += ["--zero-quantized-gradients", "--gradient-codec-intra", row["gradient_codecs"][0],
                   "--gradient-codec-inter", row["gradient_codecs"][1]]
+    if row["moments"]:
+        words += ["--moments", row["moments"]]
     if row["cpu_checkpointing"]:  # of three inputs one
         words += ["--cpu-checkpointing", "--num-layers", 3]
     if row["evaluate"]:
@@ -201,6 +206,7 @@ class Matrix(zpp.TestCase):
             "clipping": (config["gradient_clipping"], row["clipping"]),
             "bucket": (zero["reduce_bucket_size"], row["bucket"]),
             "optimizer": (config["optimizer"]["type"], row["optimizer"]),
+            "moments": (own.get("moments"), None if row["optimizer"] == "SGD" else row["moments"] or "fp32"),
             "prefetch": (zero.get("stage3_prefetch_bucket_size"),
                          None if row["stage"] < 3 or not row["overlap"] else 50_000_000 if row["prefetch"] is None else 0),
             "tied head": (own["model"]["tied_head"], row["tied"]),
@@ -282,9 +288,12 @@ class Matrix(zpp.TestCase):
         counts = [padded // (ranks if stage > 0 else 1) for padded in groups["units"]["padded"]]
         on_host = [min(count, -(-math.floor((row["offload"] or 0) * count) // 64) * 64) for count in counts]
         states = OPTIMIZER_STATES[row["optimizer"]]
+        if row["moments"] == "int8":
+            self.assertEqual([count % 64 for count in counts], [0] * len(counts))
+        moments = {None: lambda n: 4 * n, "bf16": lambda n: 2 * n, "int8": lambda n: n + n // 16}[row["moments"]]
         expected = {
             "master": 4 * (part - sum(on_host)),
-            "moments": 4 * states * (part - sum(on_host)),
+            "moments": states * moments(part - sum(on_host)),
             "gradient_shard": 4 * part if stage > 0 else 0,
             "compute_shard": element * part if stage > 0 and row["offload"] and not row["offload_param"] else 0,
             "resident_weights": element * whole if stage < 3 else 0,
@@ -292,7 +301,7 @@ class Matrix(zpp.TestCase):
             "secondary": element * whole // row["hpz"] if row["hpz"] > 1 else 0,
         }
         if row["offload"]:
-            expected |= offload_rows.memory(row, counts, on_host, element, states, OFFLOAD_PIECE, OFFLOAD_BUFFERS, IN_CPU)
+            expected |= offload_rows.memory(row, counts, on_host, element, states, moments, OFFLOAD_PIECE, OFFLOAD_BUFFERS, IN_CPU)
         if row["cpu_checkpointing"]:
             expected["offloaded_activations"] = 2 * 16 * 32 * (4 if zpp.BACKEND == "host" else element)
         actual = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
@@ -314,7 +323,7 @@ CHANGES = {
     "--train-iters": "4", "--num-layers": "3", "--hidden-size": "48", "--num-attention-heads": "4",
     "--seq-length": "12", "--vocab-size": "70", "--no-tied-head": None, "--held-out-fraction": "0.2",
     "--reduce-scatter-algorithm": "1-hop", "--no-zero-quantized-weights": None, "--model": "quadratic",
-    "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--sgd-momentum": "0.9", "--sgd-nesterov": None,
+    "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--moments": "bf16", "--sgd-momentum": "0.9", "--sgd-nesterov": None,
     "--no-zero-quantized-gradients": None, "--error-feedback": "intra", "--error-feedback-beta": "0.8",
     "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
     "--scheduler": "WarmupLR", "--warmup-min-lr": "0.0005", "--warmup-max-lr": "0.004", "--lr-warmup-iters": "3", "--warmup-type": "linear",

@@ -54,6 +54,19 @@ class Estimates(Program):
         self.assertEqual(plan["job"]["memory_bytes"], sum(parts.values()) - sum(there.values()))
         self.assertEqual((parts["master"], parts["moments"], parts["compute_shard"]), (0, 0, 0))
 
+    def test_moments_take_the_bytes_that_they_are_kept_in(self):
+        def moments(*words):
+            memory = self.planned(*MODEL, "--ranks-per-node", "3", *words)[1]["memory"]
+            parts = dict(zip(memory["name"], memory["bytes"]))
+            return parts["moments"] / parts["master"]
+        self.assertEqual([moments("--moments", kind) for kind in ("fp32", "bf16", "int8")], [2, 1, 2 * 68 / 64 / 4])
+
+    def test_moments_that_cannot_be_kept_so_are_refused(self):
+        self.refused(*MODEL, "--moments", "int4", parts=("--moments", "fp32, bf16, int8"))
+        self.refused(*MODEL, "--moments", "int8", "--optimizer", "SGD", parts=("zeropp.moments", "momentum above 0"))
+        self.refused(*MODEL, "--moments", "int8", "--offload-optimizer", "cpu", "--sub-group-size", "1000",
+                     parts=("zero_optimization.sub_group_size 1000", "use 1024"))
+
     def test_the_trainers_configuration_is_taken_as_it_is(self):
         config = {"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}, "zeropp": {"node_size": 2},
                   "zero_optimization": {"stage": 3, "zero_quantized_weights": True}}

@@ -162,6 +162,106 @@ void compare_steps(const Options& options, const std::vector<Extent>& extents, s
   expect_same_bits(gpu_shard.fetch(), shard, "16-bit shard");
 }
 
+/// Moments as they are kept: of each the values, `T`, and in 8 bits the scales of the extents'
+/// blocks.
+template <class T>
+struct MomentArrays {
+  T* values[kMostStates];
+  float* scales[kMostStates];
+
+  void add_to(std::vector<UpdatePiece>& pieces, const std::vector<Extent>& extents) const {
+    std::size_t block = 0;
+    for (std::size_t p = 0; p < extents.size(); ++p) {
+      pieces[p].number = 5 * extents[p].first;  // of any remainder
+      if (extents[p].first % 4 == 0) pieces[p].number = extents[p].first;
+      for (std::size_t i = 0; i < kMostStates; ++i) {
+        if (values[i] == nullptr) continue;
+        pieces[p].state[i] = values[i] + extents[p].first;
+        pieces[p].scale[i] = scales[i] + block;
+      }
+      block += moment_scales(Moments::int8, extents[p].count);
+    }
+  }
+};
+
+/// compare_steps() with moments of 16 or 8 bits; memory that no piece has keeps its bits.
+template <class T>
+void compare_moments(const Options& options, const std::vector<Extent>& extents, std::size_t shift,
+                     Dtype narrow) {
+  shift *= 2 / sizeof(T);  // whole words are copied
+  const std::size_t n = (extents.back().first + extents.back().count) / 2 * 2 + 6;
+  std::size_t blocks = 1;
+  for (const Extent& extent : extents) blocks += moment_scales(Moments::int8, extent.count);
+  const Variant variant = variant_of(options);
+  std::vector<float> weight = values_of(n, 1);
+  std::vector<std::uint16_t> shard(n, 0xA5A5);
+  const OnGpu<float> gpu_weight(weight);
+  const OnGpu<std::uint16_t> gpu_shard(shard, shift);
+  // Codes of any kind are some moment's.
+  std::vector<std::vector<T>> values(variant.states, std::vector<T>(n, T{0x25}));
+  std::vector<std::vector<float>> scales(variant.states, std::vector<float>(blocks, 0.5F));
+  std::vector<OnGpu<T>> gpu_values;
+  std::vector<OnGpu<float>> gpu_scales;
+  MomentArrays<T> host{};
+  MomentArrays<T> device{};
+  for (std::size_t i = 0; i < variant.states; ++i) {
+    gpu_values.emplace_back(values[i], shift);
+    gpu_scales.emplace_back(scales[i]);
+  }
+  for (std::size_t i = 0; i < variant.states; ++i) {
+    host.values[i] = values[i].data();
+    host.scales[i] = scales[i].data();
+    device.values[i] = gpu_values[i].data();
+    device.scales[i] = gpu_scales[i].data();
+  }
+  for (std::uint64_t t = 1; t <= 3; ++t) {
+    const std::vector<float> gradient = values_of(n, 10 + t);
+    const OnGpu<float> gpu_gradient(gradient);
+    const bool cut = narrow != Dtype::fp32;
+    const Step step{t, {.mean = 1.0F / 3.0F, .clip = 0.7F}, 77 + t};
+    auto pieces =
+        UpdateArrays{gradient.data(), weight.data(), {}, shard.data()}.pieces(extents, cut);
+    host.add_to(pieces, extents);
+    variant.host(options, step, narrow, pieces, {});
+    pieces = UpdateArrays{gpu_gradient.data(), gpu_weight.data(), {}, gpu_shard.data()}.pieces(
+        extents, cut);
+    device.add_to(pieces, extents);
+    const Table<UpdatePiece> table(pieces, gpu());
+    variant.cuda(options, step, narrow, table.all(), {});
+    gpu().runtime->synchronize(nullptr);
+  }
+  expect_same_bits(gpu_weight.fetch(), weight, "weight");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    expect_same_bits(gpu_values[i].fetch(), values[i], i == 0 ? "first moment" : "second moment");
+    expect_same_bits(gpu_scales[i].fetch(), scales[i], i == 0 ? "first scales" : "second scales");
+  }
+  expect_same_bits(gpu_shard.fetch(), shard, "16-bit shard");
+}
+
+TEST(OptimizerOnGpu, MomentsOfEveryKindAreTheHosts) {
+  std::vector<std::vector<Extent>> cases{random_extents(5, 3U << 16U, 4),
+                                         random_extents(2000, 300, 5),
+                                         random_extents(400, kUpdatePiece, 6)};
+  for (const std::size_t n : kCounts) cases.push_back({{0, n}});
+  for (Options options : test::optimizer_cases()) {
+    for (const std::vector<Extent>& extents : cases) {
+      for (const std::size_t shift : {0U, 1U}) {
+        for (const Dtype narrow : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+          SCOPED_TRACE(testing::Message() << test::describe(options) << ": " << extents.size()
+                                          << " pieces, the last of " << extents.back().count
+                                          << " at " << extents.back().first << ", shift " << shift
+                                          << ", shard " << name_of(narrow));
+          options.moments = Moments::bf16;
+          compare_moments<std::uint16_t>(options, extents, shift, narrow);
+          options.moments = Moments::int8;
+          compare_moments<std::uint8_t>(options, extents, shift, narrow);
+          if (testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(OptimizerOnGpu, EveryOptimizerIsTheHosts) {
   // Few and long, many and short, and those of an engine: cut to kUpdatePiece.
   std::vector<std::vector<Extent>> cases{random_extents(5, 3U << 18U, 1),

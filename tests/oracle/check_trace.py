@@ -313,6 +313,7 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda _, g: g["memory"]["bytes_actual"].__setitem__(7, 1), "/memory: arena takes 1 of")
         self.change(both, "/memory: moments is")
         self.change(lambda *_: None, "/memory: moments is", dict(FEATURES, optimizer=("Lion", {}), states=2))
+        self.change(both, "/memory: moments is", CASES["moments in 8 bits"])
         self.change(lambda *_: None, "no closed form for the optimizer 'Lamb'", dict(FEATURES, optimizer=("Lamb", {})))
 
     def test_inputs_of_blocks_on_the_host(self):

@@ -173,12 +173,14 @@ def check_device_times(folder):
 
 
 def check_optimizers():
-    """AdamW's kernel has a floor; another optimizer's is a row of its own."""
+    """AdamW's kernel has a floor; another optimizer's, and that of other moments, is a row of its own."""
     for rule, expected in (("adamw::Update", "AdamW"), ("sgd::Plain", "update_kernel"), ("adam::Update", "update_kernel")):
         name = (f"void zeropp::optim::cuda_ops::update_kernel<zeropp::optim::rule::{rule}, float>"
                 f"(zeropp::optim::GradientScale, zeropp::optim::rule::adamw::Update::Constants)")
         activity = kernel_file.Activity(0, 1, 0, 0, "kernel", name, 0)
         assert kernel_table.classify(activity)[:2] == (expected, "optimizer"), (rule, kernel_table.classify(activity))
+    other = "void zeropp::optim::cuda_ops::update_moments_kernel<zeropp::optim::rule::adamw::Update, float, (zeropp::optim::Moments)1>(int)"
+    assert kernel_table.classify(kernel_file.Activity(0, 1, 0, 0, "kernel", other, 0))[:2] == ("update_moments_kernel", "optimizer")
 
 
 def check_summary(folder):

@@ -65,6 +65,7 @@ class EngineCase {
       : options_(std::move(options)),
         optimizer_(std::move(optimizer)),
         sampler_(token_source(), options_.seed, seq_length, micro_batch) {
+    options_.shard_multiple = optim::moment_alignment(optimizer_.moments);
     config::TrainConfig config;
     config.zero = options_;
     config::resolve(config, {}, app::machine_of(world().set_topology(node_size)));

@@ -114,6 +114,11 @@ def inside(c):
     return [hop for hop in c["feedback"] if not (one_node and hop == "inter")]
 
 
+def moment_bytes(c, elements):
+    """In 8 bits 64 elements, of which shards are multiples, have 4 bytes more."""
+    return c["states"] * {None: 4 * elements, "bf16": 2 * elements, "int8": elements * 68 // 64}[c["moments"]]
+
+
 def memory_of(c, shards, ranks, element, parts):
     """Each kind of state by the stages that hold it, a shard or the whole."""
     stored = "int8:256" if c["feedback_dtype"] == "int8" else "none"
@@ -127,7 +132,7 @@ def memory_of(c, shards, ranks, element, parts):
                                               for part in parts for _ in range(2 * (copies + 1)))
     whole = shards * group
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
-            "moments": 4 * c["states"] * [whole, shards, shards, shards][c["stage"]],
+            "moments": moment_bytes(c, [whole, shards, shards, shards][c["stage"]]),
             "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
             "compute_shard": 0,
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
@@ -180,15 +185,15 @@ def offload_memory(c, memory, counts, element):
     for name, size in rows:
         memory[name] = size
         if name in ("master", "moments"):
-            memory[name] -= (4 if name == "master" else 4 * c["states"]) * there
+            memory[name] -= 4 * there if name == "master" else moment_bytes(c, there)
         elif name == "compute_shard" and c["stage"] > 0 and not c["offload_param"]:
             memory[name] = element * sum(counts)
         elif name == "secondary":
             slot = longest * (6 if element == 2 and not c["offload_param"] else 4)
             if c["files"]:
-                slot += (1 + c["states"]) * pages(4 * longest) + (pages(element * longest) if any(filed) else 0)
+                slot += pages(4 * longest) + c["states"] * pages(moment_bytes(c, longest) // max(1, c["states"])) + (pages(element * longest) if any(filed) else 0)
                 there = 0
-            memory.update(offloaded_master=4 * there, offloaded_moments=4 * c["states"] * there,
+            memory.update(offloaded_master=4 * there, offloaded_moments=moment_bytes(c, there),
                           offloaded_staging=min(buffers, sum(map(len, lengths))) * slot)
             if c["offload_param"]:
                 stay = sum(count for count, gone in zip(counts, filed) if not gone)
@@ -201,7 +206,8 @@ def offload_memory(c, memory, counts, element):
 def file_counters(c, counts, element, gathers):
     """File counters of all ranks; `gathers`: those of each unit, in all steps."""
     n, taken, filed = c["nodes"] * c["local"], sum(not skipped for skipped in c["skipped"]), in_file(c, counts)
-    arrays = (1 + c["states"]) * sum(pages(4 * part) for count in counts for part in cut(count, c))
+    arrays = sum(pages(4 * part) + c["states"] * pages(moment_bytes(c, part) // max(1, c["states"]))
+                 for count in counts for part in cut(count, c))
     records = [sum(pages(element * part) for part in cut(count, c)) for count in counts]
     parts = [len(cut(count, c)) for count in counts]
     read = sum(times * record for times, record, gone in zip(gathers, records, filed) if gone)
@@ -240,7 +246,7 @@ def make(case):
              offload=None,  # ratio, elements of a piece, buffers
              offload_param=False,
              files=None,  # where that goes to files: sub_group_size, max_in_cpu, buffers of weights
-             optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0,
+             optimizer=("AdamW", {}), states=2, moments=None, feedback=(), feedback_dtype="fp32", measure=0,
              fp16=None, scales=None)  # keys of the object fp16, and the loss scale of every step
     c.update(case)
     n = c["nodes"] * c["local"]
@@ -251,7 +257,7 @@ def make(case):
     flat = [sum(up(t, 64) for t in unit) for unit in tensors]
     group = c["shard"] or n  # ranks that share a copy
     copies = n // group
-    shard = [copies * up((f + n - 1) // n, 16 // element) for f in flat]
+    shard = [copies * up((f + n - 1) // n, 64 if c["moments"] == "int8" else 16 // element) for f in flat]
     weight = c["codecs"][0] if c["qwz"] else "none"
     codecs = c["codecs"][1:] if c["qgz"] else ("none", "none")
     two = c["reduce"] == "2-hop" and len(set(nodes[:group])) > 1
@@ -345,6 +351,8 @@ def make(case):
                      **({"recompute_interval": 1, "cpu_checkpointing": True} if c["cpu_checkpointing"] else {})}}
     if c["cuda"]:
         own["gpu_sampling"] = 1.0
+    if c["moments"]:
+        own["moments"] = c["moments"]
     if c["shard"]:
         own["shard_group_size"] = c["shard"]
     if c["qwz"]:
@@ -514,6 +522,12 @@ CASES = {
                                                       feedback_dtype="int8"),
     "momentum": dict(optimizer=("SGD", {"momentum": 0.9}), states=1),
     "no optimizer state": dict(stage=0, optimizer=("SGD", {"momentum": 0.0}), states=0),
+    "moments in bf16": dict(bf16=True, moments="bf16"), "moments in 8 bits": dict(stage=2, bf16=True, moments="int8"),
+    "moments in 8 bits at stage 0": dict(stage=0, optimizer=("Lion", {}), states=1, moments="int8"),
+    "moments in 8 bits in shard groups": dict(shard=2, qgz=True, reduce="2-hop", bf16=True, moments="int8"),
+    "moments in 8 bits in files": dict(offload=(0.6, 128, 2), files=(128, 1 << 60, 5), moments="int8", bf16=True),
+    "moments in bf16 in files": dict(offload=(1.0, 2000, 2), files=(2000, 1 << 60, 5), moments="bf16"),
+    "moments in 8 bits on the host": dict(offload=(0.6, 64, 2), moments="int8", bf16=True),
     "Lion": dict(stage=1, optimizer=("Lion", {}), states=1), "Adam": dict(bf16=True, optimizer=("Adam", {})),
     "fp16": dict(fp16=DYNAMIC, scales=(65536.0,) * 3),
     "fp16 that halves": dict(FEATURES, fp16=dict(DYNAMIC, hysteresis=1), scales=(65536.0, 65536.0, 32768.0)),

@@ -100,6 +100,24 @@ TEST(Search, CountsTheDevicesMemoryOnly) {
   EXPECT_LT(least(offloaded), least(plain));
 }
 
+/// Shards of whole blocks are those that a run of the candidate has.
+TEST(Search, KeepsMomentsAsAskedFor) {
+  const comm::Topology topology = planned_topology(3, 1);
+  config::TrainConfig config = base();
+  const auto least = [&](optim::Moments moments) {
+    config.optimizer.moments = moments;
+    const SearchResult result = searched(config, topology);
+    for (std::size_t i = 0; i < result.best.size(); i += 1 + result.best.size() / 6) {
+      expect_planned(result.best[i], topology);
+    }
+    return std::ranges::min(result.best, {}, &Candidate::memory).memory;
+  };
+  const std::size_t wide = least(optim::Moments::fp32);
+  const std::size_t bf16 = least(optim::Moments::bf16);
+  EXPECT_LT(bf16, wide);
+  EXPECT_LT(least(optim::Moments::int8), bf16);
+}
+
 // Micro-steps beyond the second are not planned but counted.
 TEST(Search, ManyMicroStepsAtEveryStage) {
   const comm::Topology topology = planned_topology(2, 2);

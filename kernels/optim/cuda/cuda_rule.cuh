@@ -1,47 +1,22 @@
 // An optimizer over a table of pieces, a thread block a piece: the host's arithmetic, element by
-// element. One kernel for each update of a rule and 16-bit dtype.
+// element. One kernel for each update of a rule, 16-bit dtype and kind of moments
+// (cuda_moments.cuh: those that are not fp32).
 #pragma once
 
 #include <type_traits>
 #include <utility>
 
 #include "kernels/core/cuda/launch.cuh"
-#include "kernels/core/half.hpp"
 #include "kernels/core/view.hpp"
+#include "kernels/optim/cuda/cuda_moments.cuh"
 #include "kernels/optim/cuda/quads.cuh"
+#include "kernels/optim/cuda/update_block.cuh"
 #include "kernels/optim/registry.hpp"
 #include "kernels/optim/update.hpp"
 
 namespace zeropp::optim {
 
 namespace cuda_ops {
-
-inline constexpr unsigned kUpdateThreads = 256;
-inline constexpr unsigned kUpdateBlocks =
-    4;                                 ///< resident on a multiprocessor: 64 registers a thread
-inline constexpr unsigned kLoads = 8;  ///< of 16 bytes that a thread has in flight
-
-static_assert(sizeof(UpdatePiece) == 48);
-
-/// The 16-bit words of four new weights. `Narrow` float: there are none.
-template <class Narrow>
-__device__ void narrow_quad(void* words, unsigned q, const float4& w) {
-  if constexpr (!std::is_same_v<Narrow, float>) {
-    static_assert(sizeof(Narrow) == 2);
-    const auto pair = [](float low, float high) {
-      const unsigned high_bits = saturating_cast<Narrow>(high).bits;
-      return saturating_cast<Narrow>(low).bits | high_bits << 16U;
-    };
-    static_cast<uint2*>(global(words))[q] = {pair(w.x, w.y), pair(w.z, w.w)};
-  }
-}
-
-template <class Narrow>
-__device__ void narrow_one(void* words, unsigned i, float w) {
-  if constexpr (!std::is_same_v<Narrow, float>) {
-    static_cast<Narrow*>(global(words))[i] = saturating_cast<Narrow>(w);
-  }
-}
 
 /// The arrays of a piece, of which the update keeps State...: what it does not keep is not read.
 template <class Update, class Narrow, std::size_t... State>
@@ -53,7 +28,8 @@ __device__ __forceinline__ void update_piece(const GradientScale& scale,
   const float* const gradient = global(piece.gradient);
   float* const weight = global(piece.weight);
   // One more than there are: an array of none does not exist.
-  float* const state[sizeof...(State) + 1] = {global(piece.state[State])..., nullptr};
+  float* const state[sizeof...(State) + 1] = {global(static_cast<float*>(piece.state[State]))...,
+                                              nullptr};
   const float decay = piece.decay ? c.decay : Update::no_decay;
   const bool aligned =
       all_aligned(16, gradient, weight, state[State]...) && all_aligned(8, piece.narrow);
@@ -97,12 +73,33 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
   update_piece<Update, Narrow>(scale, c, piece, std::make_index_sequence<Update::states>());
 }
 
-template <class Update, class Narrow>
+/// The kernel for moments that are not fp32.
+template <class Update, class Narrow, Moments Kind>
+__global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
+    update_moments_kernel(GradientScale scale, std::uint64_t draws, typename Update::Constants c,
+                          const UpdatePiece* pieces) {
+  const UpdatePiece piece = pieces[blockIdx.x];
+  constexpr auto kStates = std::make_index_sequence<Update::states>();
+  if constexpr (Kind == Moments::bf16) {
+    update_bf16_moments<Update, Narrow>(scale, draws, c, piece, kStates);
+  } else {
+    update_int8_moments<Update, Narrow>(scale, c, piece, kStates);
+  }
+}
+
+template <class Update, class Narrow, Moments Kind>
 void launch_update(const Options& options, const Step& step, std::span<const UpdatePiece> pieces,
                    StreamHandle stream) {
-  update_kernel<Update, Narrow>
-      <<<static_cast<unsigned>(pieces.size()), kUpdateThreads, 0, cuda::stream_of(stream)>>>(
-          step.scale, Update::constants(options, step.t), pieces.data());
+  const auto blocks = static_cast<unsigned>(pieces.size());
+  const auto constants = Update::constants(options, step.t);
+  if constexpr (Kind == Moments::fp32) {
+    update_kernel<Update, Narrow><<<blocks, kUpdateThreads, 0, cuda::stream_of(stream)>>>(
+        step.scale, constants, pieces.data());
+  } else {
+    update_moments_kernel<Update, Narrow, Kind>
+        <<<blocks, kUpdateThreads, 0, cuda::stream_of(stream)>>>(step.scale, step.draws, constants,
+                                                                 pieces.data());
+  }
   cuda::check_launch();
 }
 
@@ -113,8 +110,10 @@ void update(const Options& options, const Step& step, Dtype narrow,
   if (pieces.empty()) return;
   Rule::with_update(options, [&](auto chosen) {
     with_type(narrow, [&](auto* type) {
-      launch_update<decltype(chosen), std::remove_pointer_t<decltype(type)>>(options, step, pieces,
-                                                                             stream);
+      with_moments<decltype(chosen)::states>(options.moments, [&](auto kind) {
+        launch_update<decltype(chosen), std::remove_pointer_t<decltype(type)>, kind()>(
+            options, step, pieces, stream);
+      });
     });
   });
 }

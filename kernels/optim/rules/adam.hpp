@@ -12,6 +12,7 @@ namespace zeropp::optim::rule::adam {
 
 struct Update {
   static constexpr std::size_t states = adamw::Update::states;
+  static constexpr auto is_signed = adamw::Update::is_signed;
   static constexpr float no_decay = 0.0F;
 
   /// `decay`: of the weight that is added to the gradient.

@@ -14,6 +14,7 @@ namespace zeropp::optim::rule::adamw {
 
 struct Update {
   static constexpr std::size_t states = 2;  ///< the gradient's moments, m and v
+  static constexpr std::array<bool, states> is_signed{true, false};
   static constexpr float no_decay = 1.0F;
 
   struct Constants {

@@ -15,6 +15,7 @@ namespace zeropp::optim::rule::lion {
 
 struct Update {
   static constexpr std::size_t states = 1;
+  static constexpr std::array<bool, states> is_signed{true};
   static constexpr float no_decay = 1.0F;
 
   struct Constants {

@@ -24,6 +24,7 @@ struct Constants {
 
 struct Plain {
   static constexpr std::size_t states = 0;
+  static constexpr std::array<bool, states> is_signed{};
   static constexpr float no_decay = 0.0F;
   using Constants = sgd::Constants;
 
@@ -44,6 +45,7 @@ struct Plain {
 
 struct Momentum {
   static constexpr std::size_t states = 1;
+  static constexpr std::array<bool, states> is_signed{true};
   static constexpr float no_decay = Plain::no_decay;
   using Constants = sgd::Constants;
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/checked.hpp"
+
 namespace zeropp::zero {
 
 namespace {
@@ -23,9 +25,15 @@ Extent common(const Extent& one, const Extent& other) {
   return {begin, end - begin};
 }
 
-checkpoint::Slice array_slice(std::string array, const UnitPartition& unit, const Extent& part) {
-  return {std::move(array), sizeof(float), unit.flat, part.begin, part.count};
+/// Elements of an array of which each is for `elements` of the flat buffer.
+Extent in_array(const Extent& part, std::size_t elements) {
+  return {part.begin / elements, ceil_div(part.count, elements)};
 }
+
+std::string moments_name(const std::string& array, optim::Moments moments) {
+  return moments == optim::Moments::fp32 ? array : fmt::format("{}/{}", array, enum_name(moments));
+}
+std::string scales_name(const std::string& array) { return array + "/scales"; }
 
 }  // namespace
 
@@ -34,48 +42,69 @@ std::string CheckpointState::array_name(std::size_t unit, std::size_t index) con
   return context_.model.units()[unit].name + "/" + array;
 }
 
-CheckpointState::KeptArray CheckpointState::in_memory(std::string name, std::size_t begin,
-                                                      const View& values) const {
-  const auto bytes_of = [values](const Extent& part) {
-    return static_cast<std::byte*>(values.part(part.begin, part.count).data);
+checkpoint::Slice CheckpointState::slice(std::string array, const Form& form, std::size_t unit,
+                                         const Extent& part) const {
+  return {std::move(array), form.element_bytes, context_.units()[unit].flat / form.elements,
+          part.begin, part.count};
+}
+
+CheckpointState::KeptArray CheckpointState::in_memory(std::string name, const Form& form,
+                                                      const Extent& part, std::byte* values) const {
+  const auto bytes_of = [values, size = form.element_bytes](const Extent& of) {
+    return values + of.begin * size;
   };
-  return {std::move(name), begin, values.count,
-          [this, bytes_of](const Extent& part, std::span<std::byte> to) {
-            context_.compute().copy(to.data(), bytes_of(part), to.size());
+  return {std::move(name),
+          form,
+          part.begin,
+          part.count,
+          [this, bytes_of](const Extent& of, std::span<std::byte> to) {
+            context_.compute().copy(to.data(), bytes_of(of), to.size());
           },
-          [this, bytes_of](const Extent& part, std::span<const std::byte> from) {
-            context_.compute().copy(bytes_of(part), from.data(), from.size());
+          [this, bytes_of](const Extent& of, std::span<const std::byte> from) {
+            context_.compute().copy(bytes_of(of), from.data(), from.size());
           }};
 }
 
-CheckpointState::KeptArray CheckpointState::in_file(std::string name, std::size_t begin,
-                                                    std::size_t unit, std::size_t index) const {
-  const OffloadedOptimizer* const offloaded = optimizer_.offloaded();
-  OptimizerRecords* const records = offloaded->records();
-  return {
-      std::move(name), begin, offloaded->shard().extent(unit).count,
-      [=](const Extent& part, std::span<std::byte> to) { records->read(unit, index, part, to); },
-      [=](const Extent& part, std::span<const std::byte> from) {
-        records->write(unit, index, part, from);
-      }};
+CheckpointState::KeptArray CheckpointState::in_file(std::string name, const Form& form,
+                                                    const Extent& part, std::size_t unit,
+                                                    std::size_t index, bool scales) const {
+  OptimizerRecords* const records = optimizer_.offloaded()->records();
+  const OptimizerRecords::Array array{index, scales, form.element_bytes, form.elements};
+  return {std::move(name),
+          form,
+          part.begin,
+          part.count,
+          [=](const Extent& of, std::span<std::byte> to) { records->read(unit, array, of, to); },
+          [=](const Extent& of, std::span<const std::byte> from) {
+            records->write(unit, array, of, from);
+          }};
 }
 
 std::vector<CheckpointState::KeptArray> CheckpointState::kept_arrays(std::size_t unit,
                                                                      std::size_t index) const {
   const std::size_t own =
       context_.preset.shard_optimizer ? context_.shard_rank() * context_.units()[unit].shard : 0;
-  const std::string name = array_name(unit, index);
+  const std::string base = array_name(unit, index);
   std::vector<KeptArray> arrays;
   const auto add = [&](const OptimizerShard& part, bool on_file) {
     const Extent& extent = part.extent(unit);
     if (extent.count == 0) return;
-    const std::size_t begin = own + extent.begin;
-    if (on_file) {
-      arrays.push_back(in_file(name, begin, unit, index));
-    } else {
-      const View values = index == 0 ? part.master(unit) : part.state(unit, index - 1);
-      arrays.push_back(in_memory(name, begin, values));
+    const Extent here{own + extent.begin, extent.count};
+    const auto array = [&](const std::string& name, const Form& form, bool scales,
+                           std::byte* values) {
+      const Extent of = in_array(here, form.elements);
+      arrays.push_back(on_file ? in_file(name, form, of, unit, index, scales)
+                               : in_memory(name, form, of, values));
+    };
+    if (index == 0) {
+      array(base, {}, false, on_file ? nullptr : static_cast<std::byte*>(part.master(unit).data));
+      return;
     }
+    const KeptMoment moment = on_file ? KeptMoment() : part.moment(unit, index - 1);
+    const optim::Moments kind = part.moments();
+    array(moments_name(base, kind), {optim::moment_element_bytes(kind)}, false, moment.values);
+    if (kind != optim::Moments::int8) return;
+    array(scales_name(base), kScales, true, reinterpret_cast<std::byte*>(moment.scales));
   };
   const OffloadedOptimizer* const offloaded = optimizer_.offloaded();
   if (offloaded != nullptr) add(offloaded->shard(), offloaded->records() != nullptr);
@@ -105,8 +134,9 @@ std::vector<CheckpointState::KeptSlice> CheckpointState::kept_slices() const {
     const Extent shard = part_of(context_.units()[u], context_.canonical());
     for (std::size_t index = 0; index <= optimizer_.on_device().states(); ++index) {
       for (const KeptArray& array : kept_arrays(u, index)) {
-        const Extent part = common(shard, {array.begin, array.count});
-        slices.push_back({array_slice(array.name, context_.units()[u], part),
+        const Extent part =
+            common(in_array(shard, array.form.elements), {array.begin, array.count});
+        slices.push_back({slice(array.name, array.form, u, part),
                           [=](std::span<std::byte> to) { array.read(array.at(part), to); }});
       }
     }
@@ -153,13 +183,75 @@ std::vector<checkpoint::HostSlice> CheckpointState::slices(Buffer& memory) const
 }
 
 void CheckpointState::fill(std::size_t unit, const KeptArray& array, const ReadSlice& read) {
-  const Extent part = common({0, context_.units()[unit].flat}, {array.begin, array.count});
-  std::vector<float> memory(part.count);
-  const auto bytes = std::as_writable_bytes(std::span(memory));
-  read(array_slice(array.name, context_.units()[unit], part), bytes);
+  const Extent all{0, context_.units()[unit].flat / array.form.elements};
+  const Extent part = common(all, {array.begin, array.count});
+  std::vector<std::byte> memory(part.count * array.form.element_bytes);
+  read(slice(array.name, array.form, unit, part), memory);
+  fill(array, part, memory);
+}
+
+void CheckpointState::fill(const KeptArray& array, const Extent& part,
+                           std::span<const std::byte> values) {
   context_.compute().synchronize();  // weights of other units leave from the same buffers
-  array.write(array.at(part), bytes);
-  context_.compute().synchronize();  // `memory` ends here
+  array.write(array.at(part), values);
+  context_.compute().synchronize();  // `values` may end then
+}
+
+optim::Moments CheckpointState::saved_moments(std::size_t unit, std::size_t index,
+                                              const HasSlice& has) const {
+  const optim::Moments own = optimizer_.on_device().moments();
+  const auto saved_as = [&](optim::Moments kind) {
+    return has(slice(moments_name(array_name(unit, index), kind),
+                     {optim::moment_element_bytes(kind)}, unit, {}));
+  };
+  if (!has || saved_as(own)) return own;
+  for (const auto kind : {optim::Moments::fp32, optim::Moments::bf16, optim::Moments::int8}) {
+    if (saved_as(kind)) return kind;
+  }
+  return own;
+}
+
+std::vector<float> CheckpointState::read_moments(optim::Moments saved, std::size_t unit,
+                                                 std::size_t index, const Extent& part,
+                                                 const ReadSlice& read) const {
+  // Whole blocks, as the other ranks may have cut elsewhere.
+  const std::size_t block = optim::moment_alignment(saved);
+  const std::size_t begin = part.begin / block * block;
+  const Extent whole{begin, round_up(part.begin + part.count, block) - begin};
+  const std::string name = array_name(unit, index);
+  const Form form{optim::moment_element_bytes(saved)};
+  std::vector<std::byte> values(whole.count * form.element_bytes);
+  read(slice(moments_name(name, saved), form, unit, whole), values);
+  std::vector<float> scales(optim::moment_scales(saved, whole.count));
+  if (!scales.empty()) {
+    read(slice(scales_name(name), kScales, unit, in_array(whole, block)),
+         std::as_writable_bytes(std::span(scales)));
+  }
+  std::vector<float> wide(whole.count);
+  optim::widen_moments(saved, optimizer_.on_device().is_signed(index - 1), whole.count,
+                       values.data(), scales.data(), wide.data());
+  const auto first = wide.begin() + static_cast<std::ptrdiff_t>(part.begin - begin);
+  return {first, first + static_cast<std::ptrdiff_t>(part.count)};
+}
+
+void CheckpointState::convert(optim::Moments saved, std::size_t unit, std::size_t index,
+                              const ReadSlice& read) {
+  const OptimizerShard& shard = optimizer_.on_device();
+  const optim::Moments own = shard.moments();
+  const std::vector<KeptArray> kept = kept_arrays(unit, index);
+  const std::size_t each = own == optim::Moments::int8 ? 2 : 1;
+  for (std::size_t i = 0; i < kept.size(); i += each) {
+    const Extent part = common({0, context_.units()[unit].flat}, {kept[i].begin, kept[i].count});
+    const std::vector<float> wide = read_moments(saved, unit, index, part, read);
+    std::vector<std::byte> values(part.count * kept[i].form.element_bytes);
+    std::vector<float> scales(optim::moment_scales(own, part.count));
+    optim::keep_moments(own, shard.is_signed(index - 1), part.count, wide.data(), values.data(),
+                        scales.data());
+    fill(kept[i], part, values);
+    if (each == 2) {
+      fill(kept[i + 1], in_array(part, kScales.elements), std::as_bytes(std::span(scales)));
+    }
+  }
 }
 
 checkpoint::Slice CheckpointState::widths_slice() const {
@@ -175,10 +267,18 @@ bool CheckpointState::restore_widths(const HasSlice& has, const ReadSlice& read)
   return adaptive_->restore(bits);
 }
 
-void CheckpointState::restore(const StepCounts& steps, const ReadSlice& read) {
+bool CheckpointState::restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has) {
   const Stream& compute = context_.compute();
+  bool as_kept = true;
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
     for (std::size_t index = 0; index <= optimizer_.on_device().states(); ++index) {
+      const optim::Moments own = optimizer_.on_device().moments();
+      const optim::Moments saved = index == 0 ? own : saved_moments(u, index, has);
+      as_kept = as_kept && saved == own;
+      if (saved != own) {
+        convert(saved, u, index, read);
+        continue;
+      }
       for (const KeptArray& array : kept_arrays(u, index)) fill(u, array, read);
     }
     optimizer_.make_weights(u);
@@ -189,6 +289,7 @@ void CheckpointState::restore(const StepCounts& steps, const ReadSlice& read) {
   // Progress is set as if the steps had been taken here: draws depend on the version of the
   // weights.
   context_.progress = {.steps = steps, .version = steps.taken + 1};
+  return as_kept;
 }
 
 void CheckpointState::restore_weights(const ReadSlice& read) {

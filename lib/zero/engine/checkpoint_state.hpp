@@ -1,9 +1,11 @@
 // An engine's part of a checkpoint, and how an engine goes on from it. Kept are of every unit the
-// fp32 master weights and the optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of
+// fp32 master weights and the optimizer's moments, "UNIT/master", "UNIT/state0", ..., as slices of
 // the unit's flat buffer: the canonical shard, at every stage, so that any number of ranks can read
-// them. Error feedback's errors, which only the same ranks can use, and on rank 0 the widths of
-// adaptive bits are arrays of their own. Owns nothing; reads and writes the arrays of others on the
-// compute stream. Restoring comes before the first step. Throws Error(io) with files.
+// them. Moments are saved as they are kept: in fp32, or as "UNIT/state0/bf16", or as
+// "UNIT/state0/int8" with the scales of the flat buffer's blocks, "UNIT/state0/scales". Error
+// feedback's errors, which only the same ranks can use, and on rank 0 the widths of adaptive bits
+// are arrays of their own. Owns nothing; reads and writes the arrays of others on the compute
+// stream. Restoring comes before the first step. Throws Error(io) with files.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +40,11 @@ class CheckpointState {
   /// Makes `memory` as large as slices() needs it, before the work begins.
   void reserve(Buffer& memory) const;
 
-  /// Master weights, the optimizer's arrays and `steps`; all that follows the master weights is
-  /// made anew, and error feedback begins anew.
-  void restore(const StepCounts& steps, const ReadSlice& read);
+  /// Master weights, the optimizer's moments and `steps`; all that follows the master weights is
+  /// made anew, and error feedback begins anew. Moments of which `has` knows that they were kept in
+  /// another way are rounded to the nearest of this one: then it returns false. Without `has` they
+  /// were kept in this one.
+  bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has = {});
   /// Master weights alone.
   void restore_weights(const ReadSlice& read);
   /// Reads the saved errors, after restore(). False, and nothing is read, where `has` does not know
@@ -58,15 +62,22 @@ class CheckpointState {
   [[nodiscard]] std::vector<std::byte> fetch_master(std::size_t unit) const;
 
  private:
-  /// An array of the optimizer: a part of what this rank has of a unit's flat buffer.
+  /// How an array of a checkpoint lies beside a unit's flat buffer.
+  struct Form {
+    std::size_t element_bytes = sizeof(float);
+    std::size_t elements = 1;  ///< of the flat buffer, for each of the array's
+  };
+  static constexpr Form kScales{sizeof(float), optim::kMomentBlock};
+  /// An array of the optimizer: a part of what this rank has of a unit.
   struct KeptArray {
-    std::string name;   ///< in a checkpoint
-    std::size_t begin;  ///< in the flat buffer
+    std::string name;  ///< in a checkpoint
+    Form form;
+    std::size_t begin;  ///< in the array
     std::size_t count;
     /// Elements, counted from `begin`, to and from the host's memory, for the compute stream.
     std::function<void(const Extent& part, std::span<std::byte> to)> read;
     std::function<void(const Extent& part, std::span<const std::byte> from)> write;
-    /// Elements of the flat buffer that lie here.
+    /// Elements of the array that lie here.
     [[nodiscard]] Extent at(const Extent& part) const {
       return {part.count == 0 ? 0 : part.begin - begin, part.count};
     }
@@ -78,16 +89,31 @@ class CheckpointState {
   };
 
   [[nodiscard]] std::string array_name(std::size_t unit, std::size_t index) const;
+  [[nodiscard]] checkpoint::Slice slice(std::string array, const Form& form, std::size_t unit,
+                                        const Extent& part) const;
   /// An array in the memory of the device or the host.
-  [[nodiscard]] KeptArray in_memory(std::string name, std::size_t begin, const View& values) const;
-  /// Array `index` (0: the master) of what is offloaded, in a file.
-  [[nodiscard]] KeptArray in_file(std::string name, std::size_t begin, std::size_t unit,
-                                  std::size_t index) const;
-  /// Parts of array `index` of a unit's optimizer: 0 is the master, then its states.
+  [[nodiscard]] KeptArray in_memory(std::string name, const Form& form, const Extent& part,
+                                    std::byte* values) const;
+  /// Array `index` (0: the master) of what is offloaded, in a file; or its scales.
+  [[nodiscard]] KeptArray in_file(std::string name, const Form& form, const Extent& part,
+                                  std::size_t unit, std::size_t index, bool scales) const;
+  /// Parts of array `index` of a unit's optimizer: 0 is the master, then its moments; of those in 8
+  /// bits each is followed by its scales.
   [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit, std::size_t index) const;
   [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
   /// Fills this rank's part of a saved array.
   void fill(std::size_t unit, const KeptArray& array, const ReadSlice& read);
+  /// Fills it with values that are at hand.
+  void fill(const KeptArray& array, const Extent& part, std::span<const std::byte> values);
+  /// How array `index` of a unit, a moment, is saved; where nothing tells, as it is kept here.
+  [[nodiscard]] optim::Moments saved_moments(std::size_t unit, std::size_t index,
+                                             const HasSlice& has) const;
+  /// A part of such a moment in fp32.
+  [[nodiscard]] std::vector<float> read_moments(optim::Moments saved, std::size_t unit,
+                                                std::size_t index, const Extent& part,
+                                                const ReadSlice& read) const;
+  /// Fills a moment that was kept in another way.
+  void convert(optim::Moments saved, std::size_t unit, std::size_t index, const ReadSlice& read);
   [[nodiscard]] checkpoint::Slice errors_slice(const NamedState& errors) const;
   [[nodiscard]] checkpoint::Slice widths_slice() const;
   /// Whether this rank's part of a checkpoint has the widths of adaptive bits.

@@ -76,8 +76,11 @@ class Engine {
   [[nodiscard]] StepCounts steps() const { return progress_.steps; }
   /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. Called
   /// before the first step. `read` fills the given memory with a slice of the saved arrays. All
-  /// that follows the master weights is made anew, and error feedback begins anew.
-  void restore(const StepCounts& steps, const ReadSlice& read) { state_.restore(steps, read); }
+  /// that follows the master weights is made anew, and error feedback begins anew. Moments that
+  /// were kept in another way, as `has` tells, are rounded to the nearest of this one: false then.
+  bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has = {}) {
+    return state_.restore(steps, read, has);
+  }
   /// Begins with other weights: reads "UNIT/master" only. Called before the first step.
   void restore_weights(const ReadSlice& read) { state_.restore_weights(read); }
   /// Reads the saved errors too, after restore(), where they are of the same ranks, nodes,

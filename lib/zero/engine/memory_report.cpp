@@ -40,7 +40,7 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
     actual.push_back(optimizer.file_weights() != nullptr ? optimizer.file_weights()->bytes() : 0);
   std::vector<MemoryReport> reports;
   const auto predicted =
-      state_memory(context.units(), context.preset, options.compute, on_device.states(),
+      state_memory(context.units(), context.preset, options.compute, on_device.kept(),
                    options.offload_optimizer, options.offload_param, context.plan.step.input.slabs);
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual[i]});

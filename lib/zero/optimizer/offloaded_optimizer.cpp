@@ -26,11 +26,6 @@ std::vector<View> parts_of(std::span<const View> views, const std::vector<Offloa
   return parts;
 }
 
-/// Master and states.
-std::size_t arrays_of(const optim::Options& optimizer) {
-  return 1 + optim::variant_of(optimizer).states;
-}
-
 MemoryKind memory_of_arrays(const Options& options, const Device& device) {
   return options.offload_optimizer.pin_memory ? device.staging() : MemoryKind::host;
 }
@@ -53,7 +48,7 @@ OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
       targets_(targets(options, file_weights)),
       gradients_(parts_of(gradients, pieces_)),
       weights_(parts_of(weights, pieces_)),
-      plan_(offload_staging(pieces_, compute_, arrays_of(optimizer) - 1,
+      plan_(offload_staging(pieces_, compute_, optim::kept_by(optimizer),
                             weights_on_file(partitions, options.offload_param),
                             options.offload_optimizer, options.offload_param)),
       staging_(make_staging(plan_, device)),
@@ -61,12 +56,12 @@ OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
                       ? pieces_prefetched(plan_.buffers)
                       : std::max<std::size_t>(1, plan_.buffers) - 1),
       records_(options.offload_optimizer.on_file()
-                   ? std::make_unique<OptimizerRecords>(pieces_, arrays_of(optimizer), plan_,
+                   ? std::make_unique<OptimizerRecords>(pieces_, optim::kept_by(optimizer), plan_,
                                                         options, memory_of_arrays(options, device))
                    : nullptr),
       down_(device.make_stream("offload down", StreamPriority::high)),
       up_(device.make_stream("offload up", StreamPriority::high)),
-      shard_(units, partitions, arrays(units.size(), arrays_of(optimizer)), sharded, rank,
+      shard_(units, partitions, arrays(units.size(), optim::kept_by(optimizer)), sharded, rank,
              options.seed, optimizer, host_, memory_of_arrays(options, device), {}, workers) {
   for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
     const UnitPartition& unit = partitions[pieces_[piece].unit];
@@ -107,15 +102,17 @@ std::vector<OffloadedOptimizer::Staging> OffloadedOptimizer::make_staging(
   return made;
 }
 
-std::vector<UnitArrays> OffloadedOptimizer::arrays(std::size_t units, std::size_t each) {
+std::vector<UnitArrays> OffloadedOptimizer::arrays(std::size_t units, const optim::Kept& kept) {
   std::vector<UnitArrays> made(units);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Extent& extent = pieces_[i].extent;
     UnitArrays& unit = made[pieces_[i].unit];
     unit.extent.count = extent.begin + extent.count;
     UpdateRange range{staging(i).gradients.view(extent.count, Dtype::fp32), narrow(i)};
-    for (std::size_t a = 0; records_ && a < each; ++a)
-      range.arrays.push_back(records_->array(i, a));
+    if (records_) range.master = records_->master(i);
+    for (std::size_t a = 0; records_ && a < kept.states; ++a) {
+      range.moments.push_back(records_->moment(i, a));
+    }
     unit.ranges.push_back(std::move(range));
   }
   return made;
@@ -156,7 +153,7 @@ View OffloadedOptimizer::narrow(std::size_t piece) {
 }
 
 View OffloadedOptimizer::master(std::size_t piece) {
-  if (records_) return records_->array(piece, 0);
+  if (records_) return records_->master(piece);
   const Extent& extent = pieces_[piece].extent;
   return shard_.master(pieces_[piece].unit).part(extent.begin, extent.count);
 }

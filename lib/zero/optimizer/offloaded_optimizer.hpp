@@ -80,7 +80,7 @@ class OffloadedOptimizer {
                                                   const Device& device) const;
   [[nodiscard]] std::span<const OffloadPiece> pieces_of(std::size_t unit) const;
   [[nodiscard]] Staging& staging(std::size_t piece) { return staging_[piece % staging_.size()]; }
-  [[nodiscard]] std::vector<UnitArrays> arrays(std::size_t units, std::size_t each);
+  [[nodiscard]] std::vector<UnitArrays> arrays(std::size_t units, const optim::Kept& kept);
   /// Parts of the 16-bit weights that a piece brings back which no tensor covers: codecs of weights
   /// see them. `own` is the element of the unit's flat buffer at which this rank's update begins.
   [[nodiscard]] std::vector<View> gaps(std::size_t piece, const UnitPartition& unit,

@@ -1,6 +1,7 @@
-// Master weights and optimizer states in a file, a record for each piece: the arrays one after the
-// other, each in whole pages. A record comes into one of several buffers in turn, is updated there,
-// and goes back. Owns the file and the buffers.
+// Master weights and an optimizer's moments in a file, a record for each piece: the arrays one
+// after the other, each in whole pages; in 8 bits a moment's scales follow its values. A record
+// comes into one of several buffers in turn, is updated there, and goes back. Owns the file and the
+// buffers.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +10,23 @@
 
 #include "lib/base/async_file.hpp"
 #include "lib/device/buffer.hpp"
+#include "lib/zero/optimizer/kept_moment.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::zero {
 
 class OptimizerRecords {
  public:
-  /// `arrays` of them, fp32, a piece; buffers of memory of the given kind. Throws Error(io) where
-  /// the folder takes no file of that size, Error(environment) when there is no memory.
-  OptimizerRecords(std::vector<OffloadPiece> pieces, std::size_t arrays,
+  /// A piece's fp32 master and what is kept beside; buffers of memory of the given kind. Throws
+  /// Error(io) where the folder takes no file of that size, Error(environment) when there is no
+  /// memory.
+  OptimizerRecords(std::vector<OffloadPiece> pieces, const optim::Kept& kept,
                    const OffloadStaging& staging, const Options& options, MemoryKind memory);
 
-  /// Array `index` of a piece, in the piece's buffer: valid from arrive() until the buffer's next
-  /// piece comes.
-  [[nodiscard]] View array(std::size_t piece, std::size_t index);
+  /// Arrays of a piece, in the piece's buffer: valid from arrive() until the buffer's next piece
+  /// comes.
+  [[nodiscard]] View master(std::size_t piece);
+  [[nodiscard]] KeptMoment moment(std::size_t piece, std::size_t index);
   /// The arrays begin to come, once what was in the buffer before is in the file.
   void fetch(std::size_t piece);
   /// Returns when what fetch() or send() began is done. Throws Error(io).
@@ -34,10 +38,17 @@ class OptimizerRecords {
   /// Returns when every transfer is done. Throws Error(io).
   void drain();
 
-  /// Elements of a unit, counted as pieces count them, from or to an array in the file; of the
+  /// One of the arrays that a piece has: master, or the values or the scales of a moment.
+  struct Array {
+    std::size_t index = 0;  ///< 0: the master; then the moments
+    bool scales = false;
+    std::size_t element_bytes = sizeof(float);
+    std::size_t elements = 1;  ///< of a unit, for each of the array's
+  };
+  /// Elements of such an array of a unit, counted from its first, from or to the file; of the
   /// host's memory. Between steps.
-  void read(std::size_t unit, std::size_t array, const Extent& part, std::span<std::byte> to);
-  void write(std::size_t unit, std::size_t array, const Extent& part,
+  void read(std::size_t unit, const Array& array, const Extent& part, std::span<std::byte> to);
+  void write(std::size_t unit, const Array& array, const Extent& part,
              std::span<const std::byte> from);
 
   [[nodiscard]] const AsyncFile& file() const { return file_; }
@@ -49,14 +60,16 @@ class OptimizerRecords {
     AsyncFile::Transfer under_way;
   };
   [[nodiscard]] Slot& slot(std::size_t piece) { return slots_[piece % slots_.size()]; }
-  [[nodiscard]] std::size_t array_bytes(std::size_t piece) const;
+  /// Begin and bytes of an array in a piece's record, whole pages.
+  [[nodiscard]] Extent place(std::size_t piece, std::size_t index) const;
+  [[nodiscard]] std::size_t bytes_of(std::size_t piece) const;
   /// Calls body(first byte in `part`, its bytes in a buffer) for each piece that has some of it.
   template <class Body>
-  void for_each_part(std::size_t unit, std::size_t array, const Extent& part, bool write,
+  void for_each_part(std::size_t unit, const Array& array, const Extent& part, bool write,
                      const Body& body);
 
   std::vector<OffloadPiece> pieces_;
-  std::size_t arrays_;
+  optim::Kept kept_;
   FileLayout layout_;
   std::vector<Slot> slots_;
   AsyncFile file_;  ///< after the memory that its transfers use

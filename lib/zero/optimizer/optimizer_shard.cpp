@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "lib/base/checked.hpp"
+#include "lib/zero/plan/draw_keys.hpp"
 
 namespace zeropp::zero {
 
@@ -11,18 +13,25 @@ namespace {
 
 constexpr std::size_t kGrain = std::size_t{1} << 20U;  ///< elements that a worker makes at a time
 
-Buffer zeros(std::size_t count, MemoryKind memory, const Workers& workers) {
-  if (workers.count() == 1) return Buffer::zeros(count, Dtype::fp32, memory);
-  Buffer made(count * sizeof(float), memory);
-  const View all = made.view(count, Dtype::fp32);
-  workers.parallel_for(ceil_div(count, kGrain), [&](std::size_t, std::size_t i) {
-    const View part = all.part(i * kGrain, std::min(kGrain, count - i * kGrain));
-    std::memset(part.data, 0, part.bytes());
+/// Zeroed memory for `count` elements and what goes with them: `bytes`, an even number.
+Buffer zeros(std::size_t bytes, MemoryKind memory, const Workers& workers) {
+  if (workers.count() == 1) return Buffer::zeros(bytes / 2, Dtype::bf16, memory);
+  Buffer made(bytes, memory);
+  constexpr std::size_t kBytes = kGrain * sizeof(float);
+  workers.parallel_for(ceil_div(bytes, kBytes), [&](std::size_t, std::size_t i) {
+    const std::span<std::byte> rest = made.span().subspan(i * kBytes);
+    std::memset(rest.data(), 0, std::min(kBytes, rest.size()));
   });
   return made;
 }
 
 }  // namespace
+
+void OptimizerShard::require_whole_blocks(std::size_t elements) const {
+  if (elements % optim::moment_alignment(moments()) == 0) return;
+  throw std::invalid_argument(
+      "moments in 8 bits need parts of whole blocks: set Options::shard_multiple");
+}
 
 template <class Body>
 void OptimizerShard::for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
@@ -47,24 +56,30 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
     : partitions_(partitions),
       sharded_(sharded),
       rank_(rank),
+      seed_(seed),
       options_(options),
       rule_(optim::variant_of(options)),
       device_(device),
       workers_(workers) {
   std::vector<optim::UpdatePiece> pieces;
+  std::uint64_t number = 0;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     State& state = units_.emplace_back();
     state.extent = arrays[unit].extent;
     const std::size_t n = state.extent.count;
-    const bool own = arrays[unit].ranges.empty() || arrays[unit].ranges.front().arrays.empty();
+    require_whole_blocks(state.extent.begin);
+    require_whole_blocks(partitions_[unit].shard);
+    const bool own =
+        arrays[unit].ranges.empty() || arrays[unit].ranges.front().master.data == nullptr;
     if (own) {
-      state.master = zeros(n, memory, workers_);
+      state.master = zeros(n * sizeof(float), memory, workers_);
       for (std::size_t i = 0; i < rule_.states; ++i) {
-        state.states.push_back(zeros(n, memory, workers_));
+        state.states.push_back(zeros(kept().bytes_of_one(n), memory, workers_));
       }
       initialize(units, unit, {0, n}, master(unit), seed, stream);
     }
-    add_pieces(units[unit], unit, arrays[unit], pieces);
+    add_pieces(units[unit], unit, arrays[unit], number, pieces);
+    number += units[unit].count;
   }
   pieces_ = Table<optim::UpdatePiece>(pieces, device_);
 }
@@ -92,31 +107,46 @@ void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit
       });
 }
 
+KeptMoment OptimizerShard::moment(std::size_t unit, std::size_t index) const {
+  const Buffer& memory = units_[unit].states[index];
+  std::byte* const scales =
+      memory.data() + units_[unit].extent.count * optim::moment_element_bytes(moments());
+  return {memory.data(), reinterpret_cast<float*>(scales)};
+}
+
+void OptimizerShard::add_moment(const KeptMoment& moment, std::size_t index, std::size_t at,
+                                optim::UpdatePiece& piece) const {
+  piece.state[index] = moment.values + at * optim::moment_element_bytes(moments());
+  if (moments() != optim::Moments::int8) return;
+  piece.scale[index] = moment.scales + at / optim::kMomentBlock;
+}
+
 void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
-                                std::vector<optim::UpdatePiece>& pieces) {
+                                std::uint64_t number, std::vector<optim::UpdatePiece>& pieces) {
   std::size_t begin = 0;
   for (const UpdateRange& range : arrays.ranges) {
     const std::size_t before = pieces.size();
+    require_whole_blocks(begin);
     const bool narrow = range.compute_shard.count > 0;
     if (narrow) compute_dtype_ = range.compute_shard.dtype;
-    // Array i (0: the master) of the elements from `at` of the extent.
-    const auto place = [&](std::size_t i, std::size_t at) {
-      if (!range.arrays.empty()) return View(range.arrays[i].part(at - begin, 0));
-      return View((i == 0 ? master(unit) : this->state(unit, i - 1)).part(at, 0));
-    };
-    const auto add = [&](const Tensor& tensor, std::size_t, std::size_t here, std::size_t length) {
+    const auto add = [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here,
+                         std::size_t length) {
       optim::for_each_piece(
           length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
             const std::size_t at = here + first;
             optim::UpdatePiece piece{
                 .gradient = range.gradient.part(at - begin, elements).as<float>(),
-                .weight = place(0, at).as<float>(),
+                .weight = nullptr,
                 .state = {},
                 .narrow = narrow ? range.compute_shard.part(at - begin, elements).data : nullptr,
                 .count = static_cast<std::uint32_t>(elements),
-                .decay = tensor.decay || options_.decayed == "all"};
+                .decay = tensor.decay || options_.decayed == "all",
+                .number = number + tensor.offset + in_tensor + first};
+            const bool own = range.master.data == nullptr;
+            const std::size_t from = own ? at : at - begin;
+            piece.weight = (own ? master(unit) : range.master).part(from, elements).as<float>();
             for (std::size_t i = 0; i < rule_.states; ++i) {
-              piece.state[i] = place(1 + i, at).as<float>();
+              add_moment(own ? moment(unit, i) : range.moments[i], i, from, piece);
             }
             pieces.push_back(piece);
           });
@@ -129,9 +159,12 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
 
 void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float gradient_scale, double clip,
                          StreamHandle stream) const {
-  rule_.on(device_.memory)(
-      options_, {.t = t, .scale = {.mean = gradient_scale, .clip = static_cast<float>(clip)}},
-      compute_dtype_, pieces_.all().subspan(pieces.first, pieces.count), stream);
+  rule_.on(device_.memory)(options_,
+                           {.t = t,
+                            .scale = {.mean = gradient_scale, .clip = static_cast<float>(clip)},
+                            .draws = moment_draws(seed_, t)},
+                           compute_dtype_, pieces_.all().subspan(pieces.first, pieces.count),
+                           stream);
 }
 
 void OptimizerShard::update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,

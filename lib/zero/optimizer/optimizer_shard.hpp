@@ -1,9 +1,9 @@
 // A part of the optimizer: fp32 master weights and what the optimizer keeps for them (none, one or
-// two arrays: AdamW's moments, SGD's momentum), by unit. A rank updates everything at stage 0
-// (replicated), else shard number `rank`; of that, this is what lies in one memory. Owns its
-// memory, where ranges bring none of theirs, and the table of the pieces that the optimizer goes
-// over; the gradients, and the 16-bit weights that follow the master, are others'. Runs on the
-// stream that it is given.
+// two moments: AdamW's, SGD's momentum; in fp32, bf16 or 8 bits), by unit. A rank updates
+// everything at stage 0 (replicated), else shard number `rank`; of that, this is what lies in one
+// memory. Owns its memory, where ranges bring none of theirs, and the table of the pieces that the
+// optimizer goes over; the gradients, and the 16-bit weights that follow the master, are others'.
+// Runs on the stream that it is given.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@
 #include "lib/device/stream.hpp"
 #include "lib/device/table.hpp"
 #include "lib/device/workers.hpp"
+#include "lib/zero/optimizer/kept_moment.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 
@@ -30,9 +31,10 @@ struct UpdateRange {
   View gradient;       ///< fp32: the sum over ranks and micro-steps
   View compute_shard;  ///< 16-bit weights that follow the master, of one dtype in all units; or
                        ///< empty
-  /// fp32, of the range: master and what the optimizer keeps, where they lie while it is updated;
-  /// empty: in this object's memory.
-  std::vector<View> arrays = {};
+  /// Master and moments of the range, where they lie while it is updated; empty: in this object's
+  /// memory.
+  View master = {};
+  std::vector<KeptMoment> moments = {};
 };
 
 /// Elements of a unit that this rank updates and that lie here. Either all ranges of a unit have
@@ -47,7 +49,8 @@ class OptimizerShard {
   /// Master weights are drawn element by element (same values at any world size), on `stream`;
   /// the optimizer's state is zero; in arrays of others, by initialize(). `arrays`: by unit.
   /// `device` runs it, `memory` of the kind that is given holds it; where the host does both,
-  /// `workers` make it. Throws Error(environment) when there is no memory.
+  /// `workers` make it. Throws
+  /// Error(environment) when there is no memory.
   OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                  std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
                  std::uint64_t seed, const optim::Options& options, const Device& device,
@@ -62,12 +65,17 @@ class OptimizerShard {
   [[nodiscard]] const Extent& extent(std::size_t unit) const { return units_[unit].extent; }
   /// Master weights, fp32, extent().count elements; these and the states, where they lie in this
   /// object's memory.
-  [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }
-  /// Number of fp32 arrays like `master` that the optimizer keeps.
-  [[nodiscard]] std::size_t states() const { return rule_.states; }
-  [[nodiscard]] View state(std::size_t unit, std::size_t index) const {
-    return view(units_[unit].states[index], unit);
+  [[nodiscard]] View master(std::size_t unit) const {
+    return units_[unit].master.view(units_[unit].extent.count, Dtype::fp32);
   }
+  /// Number of moments that the optimizer keeps, and how.
+  [[nodiscard]] std::size_t states() const { return rule_.states; }
+  [[nodiscard]] optim::Moments moments() const { return options_.moments; }
+  [[nodiscard]] optim::Kept kept() const { return {states(), moments()}; }
+  /// Whether a moment can be negative.
+  [[nodiscard]] bool is_signed(std::size_t index) const { return rule_.is_signed[index]; }
+  /// A moment of extent().count elements, where it lies in this object's memory.
+  [[nodiscard]] KeptMoment moment(std::size_t unit, std::size_t index) const;
 
   /// Learning rate of step t.
   [[nodiscard]] double learning_rate(std::uint64_t t) const {
@@ -98,23 +106,27 @@ class OptimizerShard {
     std::vector<Buffer> states;
     std::vector<Pieces> ranges;
   };
-  [[nodiscard]] View view(const Buffer& buffer, std::size_t unit) const {
-    return buffer.view(units_[unit].extent.count, Dtype::fp32);
-  }
   /// Calls body(tensor, first element in the tensor, first element of the extent, elements) for
   /// each tensor of which something lies in `part` of the extent.
   template <class Body>
   void for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
                        const Body& body) const;
-  /// The pieces of a unit, behind those of the units before it.
+  /// The pieces of a unit, behind those of the units before it. `number`: that of its first
+  /// element.
   void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
-                  std::vector<optim::UpdatePiece>& pieces);
+                  std::uint64_t number, std::vector<optim::UpdatePiece>& pieces);
+  /// Throws std::invalid_argument where moments need more of what they are cut at.
+  void require_whole_blocks(std::size_t elements) const;
+  /// Adds a moment from its element `at` on to a piece.
+  void add_moment(const KeptMoment& moment, std::size_t index, std::size_t at,
+                  optim::UpdatePiece& piece) const;
   void run(const Pieces& pieces, std::uint64_t t, float gradient_scale, double clip,
            StreamHandle stream) const;
 
   std::vector<UnitPartition> partitions_;
   bool sharded_;
   std::size_t rank_;
+  std::uint64_t seed_;
   optim::Options options_;
   optim::Variant rule_;
   ComputeDevice device_;

@@ -1,6 +1,6 @@
 // The keys of stochastic rounding's draws (kernels/codec/draw.hpp): what a collective of the engine
-// moves, and when. The same on every rank and in every run with the seed; ranks and hops are told
-// apart by the collectives.
+// moves, and when; and those of the optimizer's moments. The same on every rank and in every run
+// with the seed; ranks and hops are told apart by the collectives.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,12 @@ inline std::uint64_t gradient_draws(std::uint64_t seed, std::uint64_t step, std:
                                     std::size_t bucket) {
   constexpr std::uint64_t kGradients = 2;
   return derived_key(derived_key(seed, kGradients, step), micro_step, bucket);
+}
+
+/// Key of the moments that step t (1, 2, ...; skipped ones do not count) makes.
+inline std::uint64_t moment_draws(std::uint64_t seed, std::uint64_t t) {
+  constexpr std::uint64_t kMoments = 3;
+  return derived_key(seed, kMoments, t);
 }
 
 /// Kinds of groups that a bucket is reduced in: shard groups, and sets of replicas. draws_of()

@@ -57,8 +57,16 @@ std::size_t file_bytes(std::size_t count, std::size_t element_bytes) {
   return round_up(count * element_bytes, AsyncFile::kPage);
 }
 
+std::size_t moment_file_bytes(const optim::Kept& kept, std::size_t count) {
+  return round_up(kept.bytes_of_one(count), AsyncFile::kPage);
+}
+
+std::size_t record_bytes(const optim::Kept& kept, std::size_t count) {
+  return file_bytes(count, sizeof(float)) + kept.states * moment_file_bytes(kept, count);
+}
+
 OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype compute,
-                               std::size_t states, const std::vector<bool>& on_file,
+                               const optim::Kept& kept, const std::vector<bool>& on_file,
                                const OffloadOptimizerOptions& optimizer,
                                const OffloadParamOptions& param) {
   OffloadStaging staging{.buffers = std::min(optimizer.buffer_count, pieces.size())};
@@ -67,7 +75,7 @@ OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype co
   }
   staging.gradients = staging.elements * sizeof(float);
   if (optimizer.on_file()) {
-    staging.arrays = (1 + states) * file_bytes(staging.elements, sizeof(float));
+    staging.arrays = record_bytes(kept, staging.elements);
   }
   if (std::ranges::find(on_file, true) != on_file.end()) {
     staging.weights = file_bytes(staging.elements, size_of(compute));
@@ -77,11 +85,11 @@ OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype co
   return staging;
 }
 
-FileLayout optimizer_layout(const std::vector<OffloadPiece>& pieces, std::size_t arrays) {
+FileLayout optimizer_layout(const std::vector<OffloadPiece>& pieces, const optim::Kept& kept) {
   FileLayout layout;
   for (const OffloadPiece& piece : pieces) {
     layout.begin.push_back(layout.bytes);
-    layout.bytes += arrays * file_bytes(piece.extent.count, sizeof(float));
+    layout.bytes += record_bytes(kept, piece.extent.count);
   }
   return layout;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/optim/moments.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 
@@ -45,6 +46,11 @@ std::vector<OffloadPiece> offload_pieces(const std::vector<std::size_t>& counts,
 /// pages.
 std::size_t file_bytes(std::size_t count, std::size_t element_bytes);
 
+/// Bytes of one moment of `count` elements there, its scales included.
+std::size_t moment_file_bytes(const optim::Kept& kept, std::size_t count);
+/// Bytes of a piece's record: its master weights and its moments.
+std::size_t record_bytes(const optim::Kept& kept, std::size_t count);
+
 /// Memory that pieces travel through, in turn.
 struct OffloadStaging {
   std::size_t buffers = 0;    ///< as many as pieces, if those are fewer
@@ -55,19 +61,19 @@ struct OffloadStaging {
 
   [[nodiscard]] std::size_t bytes() const { return buffers * (gradients + arrays + weights); }
 };
-/// Staging of the pieces. `states`: arrays beside the master; `on_file`: weights_on_file().
+/// Staging of the pieces. `kept`: beside the master; `on_file`: weights_on_file().
 OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype compute,
-                               std::size_t states, const std::vector<bool>& on_file,
+                               const optim::Kept& kept, const std::vector<bool>& on_file,
                                const OffloadOptimizerOptions& optimizer,
                                const OffloadParamOptions& param);
 
-/// Places of the pieces' records in a file: one after the other, `arrays` arrays each.
+/// Places of the pieces' records in a file: one after the other.
 struct FileLayout {
   std::vector<std::uint64_t> begin;  ///< bytes, by piece; where the next begins for one without
   std::uint64_t bytes = 0;
 };
 /// Layout of the optimizer's file.
-FileLayout optimizer_layout(const std::vector<OffloadPiece>& pieces, std::size_t arrays);
+FileLayout optimizer_layout(const std::vector<OffloadPiece>& pieces, const optim::Kept& kept);
 /// Layout of the file of the weights of units that lie in a file; a unit's weights are read at
 /// once.
 FileLayout weights_layout(const std::vector<OffloadPiece>& pieces, const std::vector<bool>& on_file,

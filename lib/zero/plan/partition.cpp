@@ -27,8 +27,8 @@ std::vector<Extent> gaps_of(const Unit& unit, std::size_t padded) {
 
 std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
                                            std::size_t partition_size, Dtype compute,
-                                           std::size_t shard_groups) {
-  const std::size_t alignment = 16 / size_of(compute);
+                                           std::size_t shard_groups, std::size_t multiple) {
+  const std::size_t alignment = std::max(16 / size_of(compute), multiple);
   std::vector<UnitPartition> partitions;
   for (const Unit& unit : units) {
     UnitPartition p;

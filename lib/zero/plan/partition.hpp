@@ -20,13 +20,14 @@ struct Extent {
 
 /// Element counts of one unit.
 struct UnitPartition {
-  std::size_t parameters = 0;     ///< without alignment
-  std::size_t flat = 0;           ///< with tensor alignment
-  std::size_t shard = 0;          ///< a rank's part: canonical * shard groups
-  std::size_t padded = 0;         ///< N * canonical
-  std::size_t secondary = 0;      ///< padded / H; 0 without hpZ
-  std::size_t canonical = 0;      ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype
-  bool persistent = false;        ///< stage 3: whole on every rank, gathered after each step
+  std::size_t parameters = 0;  ///< without alignment
+  std::size_t flat = 0;        ///< with tensor alignment
+  std::size_t shard = 0;       ///< a rank's part: canonical * shard groups
+  std::size_t padded = 0;      ///< N * canonical
+  std::size_t secondary = 0;   ///< padded / H; 0 without hpZ
+  std::size_t canonical = 0;   ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype, and
+                               ///< to what Options::shard_multiple asks for
+  bool persistent = false;     ///< stage 3: whole on every rank, gathered after each step
   Dtype gradients = Dtype::fp32;  ///< of the unit's gradients until they are reduced
   /// Elements that no tensor covers: between tensors, and from the last one to `padded`. Their
   /// gradients are reduced and counted in norms like any other, so they have to be zero.
@@ -34,9 +35,10 @@ struct UnitPartition {
 };
 
 /// Cuts all units. `partition_size` is H: 1 for none; divides world_size, as `shard_groups` does.
+/// `multiple`: of elements, that shards are; a power of two.
 std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
                                            std::size_t partition_size, Dtype compute,
-                                           std::size_t shard_groups = 1);
+                                           std::size_t shard_groups = 1, std::size_t multiple = 1);
 
 /// Marks the units that stay whole at stage 3: in order, those of at most `threshold` parameters,
 /// while they have at most `model_threshold` together. They have no secondary shard.

@@ -49,7 +49,8 @@ std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codec
 std::vector<UnitPartition> plan_units(const Options& options, const std::vector<Unit>& units,
                                       std::size_t world_size, std::size_t shard_groups) {
   std::vector<UnitPartition> planned =
-      partition_units(units, world_size, options.hpz_partition_size, options.compute, shard_groups);
+      partition_units(units, world_size, options.hpz_partition_size, options.compute, shard_groups,
+                      options.shard_multiple);
   if (options.gradient_dtype != Dtype::fp32) {
     for (std::size_t u = 0; u < units.size(); ++u) {
       if (units[u].gradients_written_once) planned[u].gradients = options.compute;

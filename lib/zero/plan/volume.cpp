@@ -41,7 +41,7 @@ bool is_offloaded(std::string_view part) { return part.starts_with("offloaded_")
 
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
                                      const StagePreset& preset, Dtype compute,
-                                     std::size_t optimizer_states,
+                                     const optim::Kept& kept,
                                      const OffloadOptimizerOptions& offload,
                                      const OffloadParamOptions& offload_param,
                                      const GradientSlabs& slabs) {
@@ -65,7 +65,7 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   const bool own_weights = !weights_stay && !gathers_master(compute, offload, offload_param);
   std::vector<MemoryPart> parts{
       {"master", (owned - on_host) * 4},
-      {"moments", (owned - on_host) * 4 * optimizer_states},
+      {"moments", kept.bytes(owned - on_host)},
       {"gradient_shard", slabs.enabled()          ? slabs.bytes()
                          : preset.shard_optimizer ? owned * 4
                                                   : 0},
@@ -77,12 +77,12 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   if (!offload.enabled()) return parts;
   const std::vector<OffloadPiece> pieces = offload_pieces(counts, offload);
   const std::vector<bool> on_file = weights_on_file(units, offload_param);
-  const std::size_t kept = offload.on_file() ? 0 : on_host * 4;
-  parts.push_back({"offloaded_master", kept});
-  parts.push_back({"offloaded_moments", kept * optimizer_states});
-  parts.push_back({"offloaded_staging", offload_staging(pieces, compute, optimizer_states, on_file,
-                                                        offload, offload_param)
-                                            .bytes()});
+  const std::size_t in_memory = offload.on_file() ? 0 : on_host;
+  parts.push_back({"offloaded_master", in_memory * 4});
+  parts.push_back({"offloaded_moments", kept.bytes(in_memory)});
+  parts.push_back(
+      {"offloaded_staging",
+       offload_staging(pieces, compute, kept, on_file, offload, offload_param).bytes()});
   if (!weights_stay) return parts;
   std::size_t weights = 0;
   for (std::size_t u = 0; u < units.size(); ++u) weights += on_file[u] ? 0 : units[u].shard * e;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/optim/moments.hpp"
 #include "lib/comm/traffic.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/schedule.hpp"
@@ -40,11 +41,11 @@ struct MemoryPart {
 /// compute shard, resident weights, local gradients, secondary; with offload also the parts that
 /// lie in the memory of the host: master, moments, staging, and with offloaded parameters the
 /// weights and the buffers that weights in files are read to. Parts of zero bytes are included.
-/// `optimizer_states`: fp32 values that the optimizer keeps for a parameter. `slabs`: enabled, the
-/// gradient shards of all units lie there.
+/// `kept`: what the optimizer keeps for a parameter; shards are what its blocks need. `slabs`:
+/// enabled, the gradient shards of all units lie there.
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
                                      const StagePreset& preset, Dtype compute,
-                                     std::size_t optimizer_states,
+                                     const optim::Kept& kept,
                                      const OffloadOptimizerOptions& offload = {},
                                      const OffloadParamOptions& offload_param = {},
                                      const GradientSlabs& slabs = {});

@@ -358,7 +358,8 @@ class Checker(TraceChecker):
         memory = self.run.memory()
         errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter", "across")) // 2  # one of two copies
         units = self.trace.columns["units"]["flat"]
-        expected = checkpoint_rows.array_bytes(units, self.settings.optimizer_states,
+        moments = self.settings.optimizer_states * sum(map(self.settings.moment_bytes, units))
+        expected = checkpoint_rows.array_bytes(units, moments,
                                                errors * self.attributes["world_size"], len(units) * self.trace.is_adaptive())
         for row in rows:
             why = checkpoint_rows.problem(row, expected)

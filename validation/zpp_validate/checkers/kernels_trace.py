@@ -7,6 +7,7 @@ import math
 import re
 
 from zpp_validate.forms import wire
+from zpp_validate.forms.closed_forms import moment_bytes
 from zpp_validate.readers import trace_format as fmt
 from zpp_validate.stats import sample_statistics
 
@@ -30,6 +31,7 @@ def flat_bytes(row):
     sizes = integers(row["shape"])
     n = sizes[-1]
     image = lambda name, count: wire.wire_bytes(name, count, element)
+    moments = lambda: 2 * moment_bytes({"-": "fp32"}.get(codec, codec.removeprefix("moments=")), n)
     if kernel == "reorder_encode":
         block = wire.codec_block(codec)
         part = max(n // PARTS // block, 1) * block
@@ -42,7 +44,7 @@ def flat_bytes(row):
     forms = {"copy": lambda: (n * element, n * element), "clear": lambda: (0, n * element),
              "convert": lambda: (4 * n, n * element), "encode": lambda: (n * element, image(codec, n)),
              "decode": lambda: (image(codec, n), n * element), "decode_add": lambda: (image(codec, n) + 4 * n, 4 * n),
-             "adamw": lambda: (16 * n, 12 * n + (element if element == 2 else 0) * n),
+             "adamw": lambda: (8 * n + moments(), 4 * n + (element if element == 2 else 0) * n + moments()),
              "gradient_norm": lambda: (4 * n, 8 * -(-n // NORM_BLOCK)), "add": lambda: (8 * n, 4 * n)}
     return forms[kernel]() if kernel in forms else None
 

@@ -32,6 +32,11 @@ def optimizer_states(optimizer):
     return OPTIMIZER_STATES[optimizer["type"]](optimizer["params"])
 
 
+def moment_bytes(kind, count):
+    """Of one moment of `count` elements: 8 bits have a scale of 4 bytes for each 64."""
+    return {"fp32": 4, "bf16": 2, "int8": 1}[kind] * count + (4 * -(-count // 64) if kind == "int8" else 0)
+
+
 def element_bytes(config):
     """Of the compute dtype."""
     return 2 if config["bf16"]["enabled"] or config.get("fp16", {}).get("enabled") else 4  # no fp16 in old traces
@@ -53,6 +58,7 @@ class Settings:
     reduce_scatter: str
     secondary_gather: str = "flat"
     optimizer_states: int = 2
+    moments: str = "fp32"  # as these are kept
     feedback: tuple = ()  # hops that feed errors back: intra, inter
     feedback_dtype: str = "fp32"
     pipeline_depth: int = 1
@@ -88,6 +94,7 @@ class Settings:
             reduce_scatter=own["reduce_scatter_algorithm"],
             secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
             optimizer_states=optimizer_states(config["optimizer"]),
+            moments=own.get("moments", "fp32"),  # where the optimizer has some; not in traces before it was there
             feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
             feedback_dtype=feedback.get("dtype", "fp32"),
             narrow_gradients=own.get("gradient_dtype", "fp32") != "fp32",  # in traces where it has an effect
@@ -102,6 +109,9 @@ class Settings:
             persistence=tuple(zero.get(f"stage3_{of}_persistence_threshold", 0) for of in ("param", "model")),
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
         )
+
+    def moment_bytes(self, count):
+        return moment_bytes(self.moments, count)
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
@@ -126,8 +136,8 @@ def flat_elements(tensor_elements):
     return sum(ceil_to(count, 64) for count in tensor_elements)
 
 
-def canonical_elements(flat, world_size, element_bytes):
-    return ceil_to(-(-flat // world_size), 16 // element_bytes)
+def canonical_elements(flat, world_size, element_bytes, moments="fp32"):
+    return ceil_to(-(-flat // world_size), 64 if moments == "int8" else 16 // element_bytes)
 
 
 def finish_order(layers):
@@ -236,7 +246,7 @@ class Run:
         self.settings, self.topology, self.layers = s, topology, layers
         self.flat = [flat_elements(tensors) for tensors in unit_tensors]
         self.groups = ShardGroups(topology, s.shard_group)
-        canonical = [canonical_elements(f, topology.size, s.element_bytes) for f in self.flat]
+        canonical = [canonical_elements(f, topology.size, s.element_bytes, s.moments) for f in self.flat]
         self.shards = [self.groups.count * count for count in canonical]
         self.padded = [topology.size * count for count in canonical]
         self.persistent = (stage3_limits.persistent_units(map(sum, unit_tensors), *s.persistence) if s.stage == 3 else set())
@@ -365,13 +375,14 @@ class Run:
         weights = s.element_bytes * own if s.stage >= 1 and s.offload else 0  # without offload the master is gathered
         return {
             "master": 4 * master,
-            "moments": 4 * s.optimizer_states * master,
+            "moments": s.optimizer_states * s.moment_bytes(master),
             "gradient_shard": self.gradient_bytes if s.stage >= 1 else 0,
             "compute_shard": 0 if s.offload and s.offload.parameters != "none" else weights,
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": s.element_bytes * (padded - persistent) // s.partition if s.partition > 1 else 0,
-        } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states) if s.offload else {}) | {f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
+        } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | {
+            f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
 
@@ -381,7 +392,7 @@ class Run:
         if not s.offload:
             return {}
         counts = self.shards if s.stage >= 1 else self.padded
-        return s.offload.counters(counts, s.element_bytes, s.optimizer_states, taken, volume.gathered)
+        return s.offload.counters(counts, s.element_bytes, s.optimizer_states, s.moment_bytes, taken, volume.gathered)
 
     def errors(self, hop):
         """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop

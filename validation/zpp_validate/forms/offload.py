@@ -44,19 +44,20 @@ class Offload:
         """Whether a unit's weights are gathered from a file: not those of the first units, as many as may stay on the host."""
         return [self.parameters == "nvme" and sum(shards[: unit + 1]) > self.in_cpu for unit in range(len(shards))]
 
-    def memory(self, counts, element_bytes, states):
-        """Rows of /memory. `counts`: elements that a rank updates, by unit."""
-        kept = 4 * sum(map(self.elements, counts)) if self.optimizer == "cpu" else 0
+    def memory(self, counts, element_bytes, states, moment_bytes):
+        """Rows of /memory. `counts`: elements that a rank updates, by unit; `moment_bytes(n)`: of one moment of n elements."""
+        kept = sum(map(self.elements, counts)) if self.optimizer == "cpu" else 0
         every = [length for count in counts for length in self.pieces(count)]
         longest, filed = max(every, default=0), self.in_files(counts)
         slot = 4 * longest  # gradients
         if self.optimizer == "nvme":
-            slot += (1 + states) * ceil_to(4 * longest, PAGE)
+            slot += ceil_to(4 * longest, PAGE) + states * ceil_to(moment_bytes(longest), PAGE)
         if any(filed):
             slot += ceil_to(element_bytes * longest, PAGE)
         elif element_bytes < 4 and self.parameters == "none":
             slot += element_bytes * longest
-        rows = {"offloaded_master": kept, "offloaded_moments": states * kept, "offloaded_staging": min(self.buffers, len(every)) * slot}
+        rows = {"offloaded_master": 4 * kept, "offloaded_moments": states * moment_bytes(kept),
+                "offloaded_staging": min(self.buffers, len(every)) * slot}
         if self.parameters != "none":
             in_memory = sum(count for count, in_file in zip(counts, filed) if not in_file)
             own = element_bytes < 4 or self.parameters != "cpu" or self.optimizer != "cpu"  # else they are the master
@@ -70,14 +71,16 @@ class Offload:
         """Bytes in a file of an array of a unit: that of each piece in whole pages."""
         return sum(ceil_to(element_bytes * length, PAGE) for length in self.pieces(count))
 
-    def counters(self, counts, element_bytes, states, taken, gathered):
-        """Of one rank over a run: files, and what its steps transfer. `taken`: steps; `gathered`: how often in steps, by unit."""
+    def counters(self, counts, element_bytes, states, moment_bytes, taken, gathered):
+        """Of one rank over a run: files, and what its steps transfer. `taken`: steps; `gathered`: how often in steps, by unit;
+        `moment_bytes` as for memory()."""
         filed = self.in_files(counts)
         found = dict.fromkeys(("files", "file_bytes_read", "file_bytes_written", "file_reads", "file_writes"), 0)
         if self.optimizer == "nvme":
             found["files"] += 1
+            moments = sum(ceil_to(moment_bytes(length), PAGE) for count in counts for length in self.pieces(count))
             for direction in ("read", "written"):
-                found[f"file_bytes_{direction}"] += taken * (1 + states) * sum(self.record(count, 4) for count in counts)
+                found[f"file_bytes_{direction}"] += taken * (sum(self.record(count, 4) for count in counts) + states * moments)
             for transfers in ("file_reads", "file_writes"):
                 found[transfers] += taken * sum(len(self.pieces(count)) for count in counts)
         found["files"] += any(filed)

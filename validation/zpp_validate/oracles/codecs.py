@@ -179,8 +179,8 @@ def unpack_codes(payload, bits):
     return codes
 
 
-def uniform(key, numbers):
-    """The draws of +sr by number, in [0, 1)."""
+def random_words(key, numbers):
+    """Words of Philox4x32-10 by number."""
     low = np.uint64(0xFFFFFFFF)
     counter = np.asarray(numbers, np.uint64) // np.uint64(4)
     x = [counter & low, counter >> np.uint64(32), np.zeros_like(counter), np.zeros_like(counter)]
@@ -190,8 +190,12 @@ def uniform(key, numbers):
         x = [(second >> np.uint64(32)) ^ x[1] ^ np.uint64(keys[0]), second & low,
              (first >> np.uint64(32)) ^ x[3] ^ np.uint64(keys[1]), first & low]
         keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    words = np.choose((np.asarray(numbers, np.uint64) % np.uint64(4)).astype(np.int64), x)
-    return ((words >> np.uint64(8)).astype(np.float64) / 2**24).astype(F32)
+    return np.choose((np.asarray(numbers, np.uint64) % np.uint64(4)).astype(np.int64), x)
+
+
+def uniform(key, numbers):
+    """The draws of +sr by number, in [0, 1)."""
+    return ((random_words(key, numbers) >> np.uint64(8)).astype(np.float64) / 2**24).astype(F32)
 
 
 def stored_scale(scale, rounded_up):
