@@ -1,4 +1,4 @@
-# ctest: name=update_in_backward timeout=300 labels=cli processors=4
+# ctest: name=update_in_backward cuda=mpi,nccl timeout=300 labels=cli processors=4
 """zeropp.update_in_backward: the parameters, norms and bytes of a run without it, in less memory; refused, with one line, beside what
 needs all gradients at once; a gradient that is not finite ends the run; a run that was resumed goes on as one that was not."""
 
@@ -6,7 +6,8 @@ import json
 
 import zpp
 
-MODEL = ["--num-layers", 6, "--hidden-size", 64, "--seq-length", 32]
+zpp.skip_without_gpus(4)
+MODEL = ["--num-layers", 6, "--hidden-size", 64, "--seq-length", 32, "--deterministic"]
 STEPS = ["--train-iters", 4]
 BF16 = ["--bf16"]
 SCHEDULE = [{"from_step": 2, "gradient_codec_intra": "int8:64", "gradient_codec_inter": "int8:64"}]

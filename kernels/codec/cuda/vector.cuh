@@ -111,22 +111,6 @@ __device__ __forceinline__ void widen(const Vector<T>& vector, float (&values)[k
   }
 }
 
-/// fp32 values as memory of `dtype` would hold them: nearest, saturating, a NaN canonical. Values
-/// of other types, and with fp32, as they are.
-template <class T>
-__device__ __forceinline__ void round_vector(Dtype dtype, Vector<T>& vector) {
-  if constexpr (std::is_same_v<T, float>) {
-    const auto round = [&]<class Narrow>(Narrow) {
-#pragma unroll
-      for (std::uint32_t& word : vector.words) {
-        word = bits_of(to_float(saturating_cast<Narrow>(float_of(word))));
-      }
-    };
-    if (dtype == Dtype::bf16) round(Bf16{});
-    if (dtype == Dtype::fp16) round(Fp16{});
-  }
-}
-
 /// Larger of two magnitudes, in fp32, and NaN where either value is NaN: fmax would drop it.
 __device__ __forceinline__ float larger_magnitude(float a, float b) {
   float larger;
@@ -240,6 +224,27 @@ __device__ __forceinline__ Vector<To> cast(const Vector<From>& from) {
     float values[kWidth];
     widen(from, values);
     return narrow<To>(values);
+  }
+}
+
+/// fp32 values as memory of `dtype` would hold them: nearest, saturating, infinities and NaN kept.
+/// Values of other types, and with fp32, as they are.
+template <class T>
+__device__ __forceinline__ void round_vector(Dtype dtype, Vector<T>& vector) {
+  if constexpr (std::is_same_v<T, float>) {
+    const auto round = [&]<class Narrow>(Narrow, float largest) {
+      float values[kWidth];
+      widen(vector, values);
+#pragma unroll
+      for (float& value : values) {
+        if (is_finite_bits(bits_of(value))) value = fmaxf(fminf(value, largest), -largest);
+      }
+      widen(round_to<Narrow>(values), values);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) vector.words[i] = bits_of(values[i]);
+    };
+    if (dtype == Dtype::bf16) round(Bf16{}, float_of(0x7F7F0000U));
+    if (dtype == Dtype::fp16) round(Fp16{}, 65504.0F);
   }
 }
 
