@@ -81,7 +81,9 @@ std::string to_text(const PlannedRun& run, const Cluster& cluster, const StepTim
   table.add({"all", milliseconds(time.seconds)});
   table.add({"optimizer, before forward", milliseconds(time.optimizer)});
   table.add({"forward", milliseconds(time.forward)});
-  table.add({"optimizer, beside forward", milliseconds(time.updates)});
+  const bool in_backward = run.config().zero.update_in_backward;
+  table.add({in_backward ? "optimizer, beside backward" : "optimizer, beside forward",
+             milliseconds(time.updates)});
   table.add({"backward", milliseconds(time.backward)});
   table.add({"forward and backward, without waits", milliseconds(time.compute)});
   table.add({"exposed", milliseconds(time.exposed)});

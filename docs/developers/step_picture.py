@@ -23,10 +23,9 @@ COLOUR = {"forward": "#cfe3f7", "backward": "#9cc3ea", "gather": "#f9dcae", "gat
           "refresh": "#f9dcae"}
 # Memory, its owner, and the kinds of operations that write it and read it.
 MEMORY = [("activations", "model", {"forward"}, {"backward"}),
-          ("compute shards", "RankMemory", {"update"}, {"gather", "refresh"}),
           ("secondary shards", "RankMemory", {"keep_secondary"}, {"gather_secondary"}),
           ("gradient shards", "RankMemory", {"reduce"}, {"norm", "update"}),
-          ("master weights, states", "RankOptimizer", {"update"}, set())]
+          ("master weights, states", "RankOptimizer", {"update"}, {"gather", "refresh"})]
 LEFT, TOP, LANE, ROW, SLOT, ARENA = 200, 46, 38, 24, 28, 190
 
 

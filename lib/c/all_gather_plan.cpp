@@ -11,7 +11,8 @@ AllGatherPlan::AllGatherPlan(zpp_comm& comm, const PlanRequest& request)
                                           {.parts = collective::Parts::dense(request_.count),
                                            .memory = request_.input,
                                            .codec = request_.codec,
-                                           .label = {"c", "gather"}})) {}
+                                           .label = {"c", "gather"},
+                                           .result = request_.output})) {}
 
 void AllGatherPlan::check_overlap(const std::byte* in, const std::byte* out) const {
   const auto rank = static_cast<std::size_t>(comm_.control.rank());

@@ -103,6 +103,8 @@ void check_update_in_backward(const TrainConfig& c) {
   const auto refuse_with = [](bool on, const char* other, const char* why) {
     if (on) refuse("zeropp.update_in_backward and {}, {}: leave one of them out", other, why);
   };
+  refuse_with(zero.stage < 2, "zero_optimization.stage below 2",
+              "where the gradients of all units are kept whole");
   refuse_with(zero.gradient_clipping > 0, "gradient_clipping",
               "which needs the norm of all gradients before the first update");
   refuse_with(compute_dtype(c) == Dtype::fp16, "fp16.enabled",

@@ -188,15 +188,13 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group) {
   const Links links(group);
   const double whole =
       static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
-  const double own = static_cast<double>(shape.count) * static_cast<double>(size_of(shape.own));
   OpCost cost;
   if (group.ranks() == 1) {
-    links.kernel(cost.start, own + whole);
+    links.kernel(cost.start, whole + whole);
     return cost;
   }
   const auto algorithm = known<GatherAlgorithm>(shape.algorithm);
   if (algorithm == GatherAlgorithm::native) {
-    if (shape.own != shape.memory) links.kernel(cost.start, own + whole);
     links.ring(cost.start, wire_bytes(shape.codec, shape.memory, shape.count), /*vendors=*/true);
     return cost;
   }
@@ -204,7 +202,7 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group) {
   const auto pieces = static_cast<double>(cost.pieces);
   const double part = whole / pieces;
   const double image = wire_bytes(shape.codec, shape.memory, shape.count) / pieces;
-  links.kernel(cost.start, own / pieces + image);
+  links.kernel(cost.start, part + image);
   switch (algorithm) {
     case GatherAlgorithm::two_level:
       links.on_rails(cost.start, image);

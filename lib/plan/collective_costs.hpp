@@ -26,14 +26,13 @@ struct ClusterGroup {
   [[nodiscard]] std::size_t ranks() const { return nodes * ranks_per_node; }
 };
 
-/// Every rank's `count` elements to all, encoded with `codec`, and there in `memory`.
+/// Every rank's `count` elements of `memory` to all, encoded with `codec`.
 struct GatherShape {
   std::string algorithm;  ///< resolved
   std::size_t count = 0;
   Dtype memory = Dtype::fp32;
   codec::CodecSpec codec;
   std::size_t depth = 1;  ///< pieces that it is cut into, where the algorithm cuts
-  Dtype own = memory;     ///< dtype that the own elements lie in: `memory`, or fp32 that is rounded
 };
 /// Throws std::invalid_argument for an algorithm whose times are not known here.
 OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group);

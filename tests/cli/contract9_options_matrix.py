@@ -348,11 +348,11 @@ NEUTRAL = {
     "--sub-group-size": "500", "--offload-optimizer-nvme-path": "/var/tmp", "--no-offload-optimizer-pipeline-read": None,
     "--no-offload-optimizer-pipeline-write": None, "--offload-param-nvme-path": "/var/tmp", "--offload-param-buffer-count": "1",
     "--offload-param-max-in-cpu": "0", "--aio-block-size": "4K", "--aio-queue-depth": "1", "--aio-thread-count": "3",
-    "--aio-single-submit": None, "--no-aio-overlap-events": None,
+    "--aio-single-submit": None, "--no-aio-overlap-events": None, "--update-in-backward": None,
 }
 ON_FILES = {"--offload-optimizer": "nvme", "--offload-optimizer-nvme-path": FILES}
 # What a flag needs to be in effect: it is compared with a run that has these alone.
-NEEDS = {"--decayed-parameters": {"--weight-decay": "0.3"}, "--model-persistence-threshold": {"--param-persistence-threshold": "1000000"}, "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
+NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {"--weight-decay": "0.3"}, "--model-persistence-threshold": {"--param-persistence-threshold": "1000000"}, "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
          "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
          "--cpu-checkpointing": {"--recompute-activations": None, "--num-layers": "5"},
          "--checkpoint-in-cpu": {"--recompute-activations": None, "--num-layers": "5", "--recompute-interval": "2"},

@@ -19,6 +19,9 @@ RUNS = [
     (4, ["--zero-stage", 3, "--node-size", 2, "--zero-quantized-weights", "--zero-quantized-gradients", "--zero-hpz-partition-size", 2,
          "--error-feedback", "both", "--reduce-bucket-size", 30000]),
     (2, ["--zero-stage", 3, *BLOCKS, "--no-overlap-comm", "--param-persistence-threshold", 30000]),
+    (1, ["--zero-stage", 3, *BLOCKS, "--moments", "int8"]),
+    (2, ["--zero-stage", 2, *BLOCKS, "--no-bf16", "--eval-interval", 1, "--eval-iters", 1]),
+    (2, ["--zero-stage", 3, *BLOCKS, "--zero-quantized-weights", "--adaptive-bits", "weights", "--adaptive-bits-interval", 2]),
     (2, ["--zero-stage", 2, *BLOCKS, "--zero-quantized-gradients", "--codec-schedule", json.dumps(SCHEDULE)]),
 ]
 REFUSED = {
@@ -48,11 +51,25 @@ class UpdateInBackward(zpp.TestCase):
                 self.assertEqual(early, plain)
                 for column in ("grad_norm", "loss"):
                     self.assertEqual(after["steps"][column], before["steps"][column])
-                self.assertEqual(after["collectives"]["wire_bytes_intra"], before["collectives"]["wire_bytes_intra"])
+                for bytes_sent in ("wire_bytes_intra", "wire_bytes_inter"):
+                    self.assertEqual(after["collectives"][bytes_sent], before["collectives"][bytes_sent])
                 kept = [dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"])) for groups in (before, after)]
                 self.assertLess(kept[1]["gradient_shard"], 0.8 * kept[0]["gradient_shard"])
                 for part in ("master", "moments", "arena"):
                     self.assertEqual(kept[1][part], kept[0][part])
+
+    def test_few_units_have_one_slab(self):
+        plain, before = self.run_of(2, [], "plain")
+        early, after = self.run_of(2, ["--update-in-backward"], "early")
+        self.assertEqual(early, plain)
+        kept = [dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))["gradient_shard"] for groups in (before, after)]
+        self.assertLess(abs(kept[1] - kept[0]), 8 * 64 * 4)  # each unit's begins on 256 bytes
+
+    def test_the_host_counts_updates_as_the_optimizer(self):
+        _, groups = self.run_of(1, [*BLOCKS, "--update-in-backward"], "timed")
+        seconds = dict(zip(groups["timers"]["category"], groups["timers"]["seconds"]))
+        if zpp.BACKEND == "host":
+            self.assertGreater(seconds["optimizer"], 0.5 * sum(groups["steps"]["time_optimizer"]))
 
     def test_refusals(self):
         for number, (key, words) in enumerate(REFUSED.items()):

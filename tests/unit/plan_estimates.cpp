@@ -204,9 +204,9 @@ TEST(PlannedMemory, StateByStage) {
     return bytes;
   };
   EXPECT_DOUBLE_EQ(state(0), p * (12 + 2 + 4));
-  EXPECT_DOUBLE_EQ(state(1), p * ((12 + 4 + 2) / 16.0 + 2 + 4));
-  EXPECT_DOUBLE_EQ(state(2), p * ((12 + 4 + 2) / 16.0 + 2));
-  EXPECT_DOUBLE_EQ(state(3), p * (12 + 4 + 2) / 16.0);
+  EXPECT_DOUBLE_EQ(state(1), p * ((12 + 4) / 16.0 + 2 + 4));
+  EXPECT_DOUBLE_EQ(state(2), p * ((12 + 4) / 16.0 + 2));
+  EXPECT_DOUBLE_EQ(state(3), p * (12 + 4) / 16.0);
 }
 
 TEST(PlannedMemory, SumsItsParts) {

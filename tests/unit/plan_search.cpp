@@ -118,6 +118,22 @@ TEST(Search, KeepsMomentsAsAskedFor) {
   EXPECT_LT(least(optim::Moments::int8), bf16);
 }
 
+TEST(Search, UpdatesInBackwardWhereAStageAllowsIt) {
+  const comm::Topology topology = planned_topology(3, 1);
+  config::TrainConfig config = base();
+  config.gradient_accumulation_steps = 1;
+  config.zero.update_in_backward = true;
+  const SearchResult result = searched(config, topology);
+  ASSERT_FALSE(result.best.empty());
+  for (const Candidate& candidate : result.best) {
+    EXPECT_GE(candidate.config.zero.stage, 2);
+    EXPECT_EQ(candidate.config.gradient_accumulation_steps, 1U);
+  }
+  for (std::size_t i = 0; i < result.best.size(); i += 1 + result.best.size() / 6) {
+    expect_planned(result.best[i], topology);
+  }
+}
+
 // Micro-steps beyond the second are not planned but counted.
 TEST(Search, ManyMicroStepsAtEveryStage) {
   const comm::Topology topology = planned_topology(2, 2);

@@ -37,7 +37,7 @@ const std::vector<std::string> kMayChange{
     "zeropp.model.recompute_", "zeropp.model.cpu_checkpointing",
     // how the optimizer goes on with it
     "optimizer.params.", "zeropp.decayed_parameters", "zeropp.moments", "gradient_clipping",
-    "scheduler.",
+    "zeropp.update_in_backward", "scheduler.",
     // the data from here on, which a warning tells of where they are others
     "train_", "gradient_accumulation_steps", "zeropp.seed", "zeropp.data.",
     // the machine, and what is looked at, printed and kept

@@ -43,7 +43,9 @@ Finish StepOperations::start_gather(const Op& op, collective::AllGather& gather,
 void StepOperations::finish_gather(collective::AllGather& gather, View full,
                                    StreamHandle on) const {
   gather.finish(on);
-  if (context_.options.compute == Dtype::bf16 && defect::planted(defect::Kind::bf16_as_fp16)) {
+  const bool of_shards = gather.row().purpose == "weights";  // hpZ's copies were gathered already
+  if (of_shards && context_.options.compute == Dtype::bf16 &&
+      defect::planted(defect::Kind::bf16_as_fp16)) {
     context_.device.memory_ops->convert({full.data, full.count, Dtype::fp16, full.kind}, full, on);
   }
 }

@@ -87,7 +87,11 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
        .reduce_over_replicas = [&](const Op& op) { operations_.reduce_over_replicas(op); },
        .gather_over_replicas = [&](const Op& op) { operations_.gather_over_replicas(op); },
        // Stream `update`, where units are updated during backward.
-       .update = [&](const Op& op) { optimizer_.update(op, t, gradient_scale(), 1.0); }});
+       .update =
+           [&](const Op& op) {
+             const Timed scope(context_.recorder.timers, Category::optimizer);
+             optimizer_.update(op, t, gradient_scale(), 1.0);
+           }});
   result.predicted = volume(gradients, plan.volumes);
 
   // Norm, on `compute` or during backward, which the host waits for here, once a step.
@@ -200,6 +204,7 @@ Finish TrainingStep::reduce(const Op& op) {
   if (!updates_in_backward()) return finish;
   return [this, &op, finish = std::move(finish)](StreamHandle end) {
     finish(end);
+    const Timed scope(context_.recorder.timers, Category::optimizer);
     for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
       const bool whole = segment.offset + segment.count == context_.units()[segment.unit].shard;
       if (whole) norm_.start(segment.unit, gradient_scale(), end);

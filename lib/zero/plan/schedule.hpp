@@ -45,7 +45,7 @@ enum class StreamId : std::uint8_t {
   reduce,
   reduce_end,
   secondary,  ///< copies of secondary shards
-  update  ///< the optimizer at stage 3, beside the gathers of units that are done; or in backward
+  update  ///< the optimizer at stage 3, beside gathers of units that are done, or beside backward
 };
 inline constexpr std::size_t kStreams = 7;
 

@@ -1,6 +1,7 @@
 #include "lib/zero/plan/step_plan.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "lib/zero/plan/offload_plan.hpp"
@@ -28,7 +29,6 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.buckets = std::move(buckets);
   input.bucket_memory = std::move(bucket_memory);
   input.preset = stage_preset(options.stage);
-  if (options.update_in_backward) input.slabs = plan_gradient_slabs(units, input.buckets);
   input.hpz = options.hpz_partition_size > 1;
   input.over_replicas =
       !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;
@@ -37,6 +37,13 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.max_live_elements = options.max_live_parameters;
   input.reuse_elements = options.max_reuse_distance;
   input.overlap = options.overlap_comm;
+  if (options.update_in_backward) {
+    if (!input.preset.shard_gradients || options.accumulation_steps > 1 || input.over_replicas) {
+      throw std::invalid_argument(
+          "update_in_backward needs stage 2 or 3, one micro-step and one shard group");
+    }
+    input.slabs = plan_gradient_slabs(units, input.buckets);
+  }
   return input;
 }
 
