@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -334,6 +335,16 @@ class Judge(unittest.TestCase):
             self.assertAlmostEqual(row["difference"], (each[0][name]["difference"] + each[1][name]["difference"]) / 2, places=12)
         with h5py.File(self.output / "judged.h5") as file:
             self.assertEqual(len(file["runs/seed"]), 4 * 3)
+
+    def test_the_files_are_named_as_they_were_given(self):
+        """Those of a matrix are all called converge.h5."""
+        paths = []
+        for number, folder in enumerate(("one", "another día")):
+            (self.folder / folder).mkdir()
+            paths.append(self.matrix(seeds=(1 + 3 * number, 2 + 3 * number, 3 + 3 * number), name=f"{folder}/converge.h5"))
+        self.judge(paths[0], str(paths[1]))
+        with h5py.File(self.output / "judged.h5") as file:
+            self.assertEqual(shlex.split(file.attrs["trace"].decode()), [str(path) for path in paths])
 
     def test_a_seed_twice_counts_once(self):
         one, two = self.matrix(seeds=(1, 2, 3), name="a.h5"), self.matrix(seeds=(3, 4, 5), name="b.h5", random_seed=2)
