@@ -54,7 +54,6 @@ class Decision(zpp.TestCase):
         self.assertEqual(json.loads(root["config_json"])["data_source"], "text")
         self.assertTrue((folder / "out" / "decide" / "judged.h5").exists())
 
-
     def judged(self, defect):
         """(verdict, difference) by setting of a matrix that a program with `defect` trained: int8 gradients with and without hpZ."""
         rate = 0.0015

@@ -19,7 +19,7 @@ class ConvergeText(zpp.TestCase):
         (self.folder / "ids").write_bytes(token_file_writer.llmc(list(words[:40000])))
         self.data = ["--data-source", "llmc", "--data-path", self.folder / "ids", "--held-out-fraction", "0.1", "--data-vocab-size", "256"]
 
-    def smaller(self, name):
+    def smaller(self, name, evaluation_batches):
         """The matrix for the host and a model of a moment; all else is as it is."""
         matrix = json.loads((INPUTS / f"{name}.json").read_text())
         base = matrix["base"]
@@ -29,13 +29,13 @@ class ConvergeText(zpp.TestCase):
         base["train_batch_size"] = 8
         base["scheduler"]["params"] |= {"warmup_num_steps": 3, "total_num_steps": 8}
         base["zeropp"]["model"] |= {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "seq_length": 32}
-        base["zeropp"] |= {"backend": "host", "train_steps": 8, "evaluation_interval": 8, "evaluation_batches": 4}
+        base["zeropp"] |= {"backend": "host", "train_steps": 8, "evaluation_interval": 8, "evaluation_batches": evaluation_batches}
         return self.write_json(f"{name}.json", matrix)
 
-    def run_of(self, name, ranks, *words):
+    def run_of(self, name, ranks, *words, evaluation_batches=4):
         """(hash of the final weights by setting, the rest of the trace) of one seed."""
         shutil.rmtree(self.out, ignore_errors=True)
-        command = [PROGRAM, "--config", self.smaller(name), "--output", self.out, *self.data, *words]
+        command = [PROGRAM, "--config", self.smaller(name, evaluation_batches), "--output", self.out, *self.data, *words]
         self.check_ok(zpp.launch([(ranks, command)], cwd=self.folder, patient=True).end(timeout=100))
         self.check_accepted(self.out / "converge.h5")
         root, groups = zpp.read_trace(self.out / "converge.h5")
@@ -68,6 +68,17 @@ class ConvergeText(zpp.TestCase):
         self.assertEqual(len(set(parts[0])), 4)
         for one, two in zip(*parts):  # of training without a codec, which does the same sums in another order
             self.assertAlmostEqual(one, two, delta=0.1 * (max(parts[0]) - min(parts[0])))
+
+    def test_parts_of_several_sizes(self):
+        """Of 40 batches that are asked for the data have 31: one part of 16 has one, and the others two."""
+        self.data[self.data.index("--held-out-fraction") + 1] = "0.2"
+        _, _, groups = self.run_of("text-pilot", 1, "--seeds", "[101]", evaluation_batches=40)  # the checker weights the parts
+        losses, final = groups["held_out_parts"]["loss"], groups["runs"]["final_held_out_loss"]
+        self.assertEqual(len(losses), 3 * 16)
+        for run in range(3):
+            own = losses[16 * run:16 * run + 16]
+            self.assertAlmostEqual(sum(2 * loss for loss in own) - own[15], 31 * final[run], places=9)
+            self.assertNotAlmostEqual(sum(own) / 16, final[run], places=6)
 
     def test_nodes(self):
         hashes, _, groups = self.run_of("text-25m-nodes", 4, "--seeds", "[1]")

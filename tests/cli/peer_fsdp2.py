@@ -12,11 +12,12 @@ import other_python
 other_python.with_modules("torch", "numpy", "h5py")
 
 import zpp
+from zpp_validate.peers import fsdp2
 
 # Runs the peer with each list of words, in a child of its own, since PyTorch takes seconds to import, and writes what rank 0 did:
 # collectives and forwards of modules in their order, shapes and dtypes, and calls of torch.compile, which compile nothing.
 PROBE = '''
-import json, os, pathlib, sys
+import json, os, pathlib, sys, types
 import torch
 from torch import nn
 from torch.nn import functional
@@ -52,6 +53,12 @@ def probe(model):
     SEEN["rows"], SEEN["dtype"] = [model.head.weight.shape[0], model.embedding.tokens.weight.shape[0]], str(model.head.weight.dtype)
     PROFILERS.append(torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]))
     PROFILERS[0].__enter__()
+
+
+def late(model, marks):
+    """The probe, and a clock that tells each rank its own times."""
+    probe(model)
+    fsdp2.time = types.SimpleNamespace(perf_counter=iter(marks[int(os.environ["RANK"])]).__next__)
 
 
 def leave(code):
@@ -142,6 +149,12 @@ class Peer(zpp.TestCase):
         runs = self.trained([], ["--timing", "barriers"])
         self.assertEqual([seen["events"].count("barrier") for _, seen in runs], [3, 5])
         self.assertEqual(["timed by barriers" in values["peer"] for values, _ in runs], [False, True])
+
+    def test_ranks_that_are_late_in_turns(self):
+        """A step ends with its last rank, and steps add up to what the run took; own intervals are 110 in each step."""
+        self.assertEqual(fsdp2.step_seconds([[90, 200, 290, 400], [110, 200, 310, 400]]), [110, 90, 110, 90])
+        ((values, _),) = self.trained(["--prepare", "probe:late " + json.dumps({"marks": [[7, 97, 207], [9, 119, 209]]})], ranks=2)
+        self.assertEqual(values["step_seconds"], [110, 90])
 
     def test_compile(self):
         """Blocks and the loss, or with --plain the whole, and how products are chosen."""

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,13 @@ def of_more_steps(attributes, groups):
     groups["settings"]["config_json"] = [text.replace(old, new) for text in groups["settings"]["config_json"]]
 
 
+def of_batches(count, before=made.BATCHES):
+    def change(attributes, groups):
+        old, new = (f'"evaluation_batches": {json.dumps(each)}' for each in (before, count))
+        groups["settings"]["config_json"] = [text.replace(old, new) for text in groups["settings"]["config_json"]]
+    return change
+
+
 def of_more_seeds(attributes, groups):
     matrix = json.loads(attributes["config_json"])
     synthetic_trace.configure(attributes, matrix | {"seeds": [*matrix["seeds"], 99]})
@@ -122,7 +130,11 @@ SPOILED = {
     "a run's verdict": (of_run("near", 2, "verdict", "INVALID: a step"), "setting near, seed 2: the run says INVALID: a step"),
     "held-out loss": (of_run("near", 2, "final_held_out_loss", 2.5), "setting near, seed 2: final_held_out_loss is 2.5"),
     "a part of the data": (set_in("held_out_parts", "part", 2, 1), "/held_out_parts: run 0 has part 2 where 1 comes"),
-    "losses of parts": (of_run("near", 2, "final_held_out_loss", 2.5), "and the parts of the held-out data have"),
+    "losses of parts": (set_in("held_out_parts", "loss", 3.0, 30), "and the mean of its parts in /held_out_parts"),
+    "a part's batches": (of_batches(3), "/held_out_parts has 4 parts, and config_json and the held-out data do not have a batch for each"),
+    "batches that the data lack": (lambda attributes, groups: groups["data_text"].update({"@held_out_tokens": 32 * 16 * 3 + 1}),
+                                   "do not have a batch for each"),
+    "batches that nothing says": (of_batches(None), "do not have a batch for each"),
     "train loss": (of_run("near", 2, "final_train_loss", 2.5), "setting near, seed 2: final_train_loss is 2.5"),
     "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5), "setting near, seed 2: bits_per_byte is not its loss / ln 2"),
     "bits a byte of ids": (of_ids, "setting base, seed 1: bits_per_byte is a number, but the loss is not of bytes"),
@@ -292,6 +304,17 @@ class Judge(unittest.TestCase):
                          {cell.strip() for line in tables.splitlines() if line.startswith("| ") for cell in line.split("|")})
         self.assertTrue((self.output / "markov-ladder.png").exists())
 
+    def test_parts_of_several_sizes(self):
+        """The loss is the mean of all batches: of 18, two of 16 parts have two; of 100 that are asked for, the data have 40."""
+        for batches, asked in ((16, 16), (18, 18), (40, 40), (40, 100)):
+            with self.subTest(batches=batches, asked=asked):
+                path = self.matrix(of_batches(asked, batches), batches=batches)
+                self.assertEqual(converge_checker.problems(Trace(path)), [])
+        for batches, asked in ((18, 19), (40, 39), (40, 32)):  # other sizes of the parts: another mean
+            with self.subTest(batches=batches, asked=asked):
+                reasons = converge_checker.problems(Trace(self.matrix(of_batches(asked, batches), batches=batches)))
+                self.assertIn("and the mean of its parts in /held_out_parts", "\n".join(reasons))
+
     def test_spoiled(self):
         for name, (change, reason) in SPOILED.items():
             with self.subTest(name):
@@ -335,6 +358,16 @@ class Judge(unittest.TestCase):
         with h5py.File(self.output / "judged.h5") as file:
             self.assertEqual(len(file["runs/seed"]), 4 * 3)
 
+    def test_the_files_are_named_as_they_were_given(self):
+        """Those of a matrix are all called converge.h5."""
+        paths = []
+        for number, folder in enumerate(("one", "another día")):
+            (self.folder / folder).mkdir()
+            paths.append(self.matrix(seeds=(1 + 3 * number, 2 + 3 * number, 3 + 3 * number), name=f"{folder}/converge.h5"))
+        self.judge(paths[0], str(paths[1]))
+        with h5py.File(self.output / "judged.h5") as file:
+            self.assertEqual(shlex.split(file.attrs["trace"].decode()), [str(path) for path in paths])
+
     def test_a_seed_twice_counts_once(self):
         one, two = self.matrix(seeds=(1, 2, 3), name="a.h5"), self.matrix(seeds=(3, 4, 5), name="b.h5", random_seed=2)
         out, _ = self.judge(one, str(two))
@@ -361,8 +394,8 @@ class Judge(unittest.TestCase):
                                    text.replace('"train_batch_size": 16', '"train_batch_size": 8') for text in groups["settings"]["config_json"]]),
                                 "setting base has train_batch_size 16, and 8 there"),
                                (set_in("settings", "name", "nearer", 1), "setting near is in one of them"),
-                               (lambda attributes, groups: groups["data_text"].update({"@held_out_tokens": 99}),
-                                "the data of level text have held_out_tokens 100.0, and 99.0 there"),
+                               (lambda attributes, groups: groups["data_text"].update({"@held_out_tokens": 20480}),
+                                "the data of level text have held_out_tokens 20481.0, and 20480.0 there"),
                                (other_ranks, "setting base ran on other ranks or nodes there"),
                                (lambda attributes, groups: attributes.update(git_commit="y"),
                                 "they are of the commits x and y: --across-versions takes both")):

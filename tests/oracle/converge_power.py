@@ -1,6 +1,6 @@
 # ctest: name=converge_power timeout=120 labels=oracle
-"""zpp-validate power: its probabilities against closed forms and against simulated studies; a matrix of the size that it plans finds a harm
-of 0.005 nats and calls nothing harmful that is not; and the command on a pilot with known losses."""
+"""zpp-validate power: its probabilities against closed forms and against simulated studies; a matrix of the size that it
+plans finds a harm of 0.005 nats and calls nothing harmful that is not; and the command on a pilot with known losses."""
 
 import contextlib
 import io
@@ -90,13 +90,25 @@ class Power(unittest.TestCase):
     def test_causes(self):
         random = np.random.default_rng(13)
         exact = np.add.outer([0.001, 0.003, 0.002], [0.01, -0.01, 0.0, 0.02])  # effects of seeds and of parts, and no rest
-        seeds, evaluation, data = power.split(exact)
+        seeds, evaluation, data = power.split(exact, [4] * 4)
         self.assertAlmostEqual(seeds, 0.001, places=12)
         self.assertAlmostEqual(evaluation, 0, places=12)
         self.assertAlmostEqual(data, np.std([0.01, -0.01, 0.0, 0.02], ddof=1) / 2, places=12)
         found = np.array([power.split(0.002 * random.standard_normal((8, 1)) + 0.004 * random.standard_normal((1, 16)) +
-                                      0.006 * random.standard_normal((8, 16))) for _ in range(2000)])
+                                      0.006 * random.standard_normal((8, 16)), [1] * 16) for _ in range(2000)])
         for values, true in zip(found.T, (0.002, 0.006 / 4, 0.004 / 4)):
+            self.assertAlmostEqual(np.sqrt((values**2).mean()), true, delta=0.05 * true)
+
+    def test_causes_of_parts_of_several_sizes(self):
+        """Parts are means of their batches, one or five: causes are those of the mean of all 48 batches."""
+        random = np.random.default_rng(14)
+        sizes = [1, 5] * 8
+        starts = np.cumsum([0, *sizes[:-1]])
+        found = []
+        for _ in range(2000):
+            batches = 0.002 * random.standard_normal((8, 1)) + 0.008 * random.standard_normal((1, 48)) + 0.012 * random.standard_normal((8, 48))
+            found.append(power.split(np.add.reduceat(batches, starts, axis=1) / sizes, sizes))
+        for values, true in zip(np.array(found).T, (0.002, 0.012 / np.sqrt(48), 0.008 / np.sqrt(48))):
             self.assertAlmostEqual(np.sqrt((values**2).mean()), true, delta=0.05 * true)
 
     def test_the_fewest(self):
@@ -163,7 +175,7 @@ class Command(unittest.TestCase):
             self.assertEqual(first[1:7], ["6", f"{apart.mean():+.4f}", f"{spread:.5f}", f"{bound:.5f}", f"{losses[0].std(ddof=1):.5f}",
                                           f"{np.corrcoef(own, losses[0])[0, 1]:.3f}"])
             self.assertEqual(first[7:], [str(command.seeds_for(spread, 0.004)), str(command.seeds_for(bound, 0.004))])
-            each = power.split(parts[place] - parts[0])
+            each = power.split(parts[place] - parts[0], [1] * 4)
             self.assertEqual(causes[1:4] + causes[5:], [f"{spread:.5f}", *(f"{value:.5f}" for value in each)])
             self.assertEqual(causes[4], f"{np.sqrt(each[0]**2 + each[1]**2 / 4):.5f}")
             self.assertEqual([row[1] for row in by_seeds], ["6", "30"])

@@ -14,7 +14,7 @@ import synthetic_trace
 SETTING = {"level": "text", "model": "gpt", "stage": 3, "weight_codec": "none", "gradient_codec_intra": "none",
            "gradient_codec_inter": "none", "reduce_scatter": "2-hop", "hpz": 1, "feedback": "off", "optimizer": "adamw",
            "weight_bits": 16.0, "gradient_bits": 32.0, "baseline": "base", "effect": 0.0}
-STEPS, EVERY = 20, 5
+STEPS, EVERY, BATCHES = 20, 5, 4
 
 
 def setting(name, **changed):
@@ -29,10 +29,10 @@ WEIGHTS = dict(weight_codec="int4:128", weight_bits=4.125)
 LADDER = (BASE, setting("near", effect=0.001, **NEAR), setting("int4", effect=0.05, **INT4), setting("weights", effect=0.2, **WEIGHTS))
 
 
-def config_of(source):
+def config_of(source, batches):
     model = {"name": "gpt", "num_layers": 2, "hidden_size": 64, "seq_length": 32}
-    return json.dumps({"train_batch_size": 16, "optimizer": {"params": {"lr": 0.003}}, "scheduler": {"type": "constant"},
-                       "zeropp": {"data": {"source": source}, "model": model, "train_steps": STEPS}})
+    return json.dumps({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4, "optimizer": {"params": {"lr": 0.003}}, "scheduler": {"type": "constant"},
+                       "zeropp": {"data": {"source": source}, "model": model, "train_steps": STEPS, "evaluation_batches": batches}})
 
 
 def losses(settings, seeds, random, noise=0.004, between=0.05):
@@ -41,17 +41,17 @@ def losses(settings, seeds, random, noise=0.004, between=0.05):
     return [common + each["effect"] + noise * random.standard_normal(len(seeds)) for each in settings]
 
 
-def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadratic=True, contracts=True):
+def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadratic=True, contracts=True, batches=BATCHES):
     """(attributes, groups) of a matrix that is VALID, with the two other levels beside it."""
     random, seeds = np.random.default_rng(random_seed), list(seeds)
     finals = losses(settings, seeds, random, noise)
     rows, runs, steps, evaluations, parts, groups = [], [], [], [], [], {}
     for place, (each, own) in enumerate(zip(settings, finals)):
         columns = {name: value for name, value in each.items() if name != "effect"}
-        rows.append(columns | {"config_json": config_of(each["level"])})
+        rows.append(columns | {"config_json": config_of(each["level"], batches)})
         for seed, final in zip(seeds, own):
             add_run(runs, steps, evaluations, place, each["level"], seed, float(final), random)
-            add_parts(parts, len(runs) - 1, float(final))
+            add_parts(parts, len(runs) - 1, float(final), batches)
     quadratics, shown = [], []
     if quadratic:
         rows.append(plain_row("quadratic int8", "quadratic"))
@@ -73,7 +73,7 @@ def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadrat
     groups["ranks"] = dict(host=["h"] * 4, node=[0, 0, 1, 1], local_rank=[0, 1, 0, 1], pid=[1, 2, 3, 4], gpu=[""] * 4,
                            gpu_uuid=[""] * 4, gpu_pci=[""] * 4)
     for level in {each["level"] for each in settings}:
-        groups[f"data_{level}"] = {"@source": "text", "@train_tokens": 1000, "@held_out_tokens": 100, "@vocab_size": 256,
+        groups[f"data_{level}"] = {"@source": "text", "@train_tokens": 1000, "@held_out_tokens": 32 * 16 * 40 + 1, "@vocab_size": 256,
                                    "@unigram_entropy_bits": 4.0, "@source_entropy_bits": 1.5 if level == "markov" else math.nan}
     text = json.dumps({"seeds": seeds})
     attributes = {name: "x" for name in synthetic_trace.TEXT if name not in ("kernels", "parameters_hash")}
@@ -110,11 +110,16 @@ def add_run(runs, steps, evaluations, place, level, seed, final, random):
                     for step in range(0, STEPS + 1, EVERY)]
 
 
-def add_parts(parts, run, final):
-    """Losses by part whose mean is the final one: the first parts are harder in all runs, and some in every third run."""
-    apart = [0.02, 0.01, -0.01, -0.02]
-    own = [0.001, -0.001, 0.001, -0.001] if run % 3 == 0 else [0.0] * 4
-    parts += [{"run": run, "part": part, "loss": final + both + mine} for part, (both, mine) in enumerate(zip(apart, own))]
+def add_parts(parts, run, final, batches):
+    """Losses by part whose batches have the final one as their mean: some are harder in all runs, and some in every third
+    run. Batches are dealt in turn to up to 16 parts."""
+    count = min(16, batches)
+    part_of = np.arange(batches) * count // batches
+    apart = np.resize([0.02, 0.01, -0.01, -0.02], count)
+    if run % 3 == 0:
+        apart = apart + np.resize([0.001, -0.001], count)
+    apart = apart - apart[part_of].mean()
+    parts += [{"run": run, "part": part, "loss": final + float(both)} for part, both in enumerate(apart)]
 
 
 def write(path, attributes, groups):

@@ -6,6 +6,7 @@ What the losses say of codecs is converge.py's; here a matrix is found fit to be
 
 import json
 import math
+import operator
 import statistics
 
 from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
@@ -120,15 +121,23 @@ class ConvergeChecker(TraceChecker):
         self.require(all(math.isfinite(loss) and loss >= 0 for _, loss in run.evaluations), f"{where}: a held-out loss is no loss")
         self.require(close(run.final_held_out_loss, run.evaluations[-1][1]),
                      f"{where}: final_held_out_loss is {run.final_held_out_loss}, its last evaluation {run.evaluations[-1][1]}")
-        least, most = (min(run.parts), max(run.parts)) if run.parts else (run.final_held_out_loss,) * 2
-        self.require(least - 1e-9 <= run.final_held_out_loss <= most + 1e-9,
-                     f"{where}: final_held_out_loss is {run.final_held_out_loss}, and the parts of the held-out data have {least} to {most}")
+        if run.parts:
+            self.check_parts(run, where)
         if self.study.setting_of(run).tokens_are_bytes:
             self.require(close(run.bits_per_byte, run.final_held_out_loss / math.log(2)),
                          f"{where}: bits_per_byte is not its loss / ln 2")
         else:
             self.require(math.isnan(run.bits_per_byte),
                          f"{where}: bits_per_byte is a number, but the loss is not of bytes")
+
+    def check_parts(self, run, where):
+        if not self.require(run.part_batches and min(run.part_batches) > 0,
+                            f"{where}: /held_out_parts has {len(run.parts)} parts, and config_json and the held-out data do not have a "
+                            "batch for each"):
+            return
+        mean = math.fsum(map(operator.mul, run.parts, run.part_batches)) / sum(run.part_batches)
+        self.require(close(run.final_held_out_loss, mean),
+                     f"{where}: final_held_out_loss is {run.final_held_out_loss}, and the mean of its parts in /held_out_parts {mean}")
 
     def check_matrix(self):
         """Every setting of a level has the seeds of the matrix, and those that any setting of it has, and saw on as many ranks

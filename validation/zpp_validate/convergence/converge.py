@@ -1,23 +1,26 @@
-"""Judges a matrix of zpp_converge: is it fit to be asked, which codecs train as well as none, and is the published order there?
+"""Judges a matrix of zpp_converge: is it fit, which codecs train as well as none, and is the published order there?
 
-usage: zpp-validate converge TRACE... --output DIR [--across-versions] [--margin NATS] [--level P] [--fewest-seeds N] [--command TEXT]
+usage: zpp-validate converge TRACE... --output DIR [--across-versions] [--margin NATS] [--level P] [--fewest-seeds N]
+                             [--command TEXT]
 
-TRACE is the converge.h5 of zpp_converge; of several, runs of one matrix from other seeds, machines and days, all runs are judged
-together (merged.py): each file has to be whole, and they may differ in their seeds and in the place of the data alone. The matrix is checked first (converge_checker.py): schema and units, every run there and
-VALID, runs paired by seed and data, bytes counted as predicted, the quadratic within its bound and near enough to it, contracts. Of
-a matrix that fails nothing else is said. Then each setting of the levels markov and text beside its baseline, paired by seed:
+TRACE is the converge.h5 of zpp_converge; of several, runs of one matrix from other seeds, machines and days, all runs
+are judged together (merged.py): each file has to be whole, and they may differ in their seeds and in the place of the
+data alone. The matrix is checked first (converge_checker.py): schema and units, every run there and VALID, runs paired
+by seed and data, bytes counted as predicted, the quadratic within its bound and near enough to it, contracts. Of a
+matrix that fails nothing else is said. Then each setting of the levels markov and text beside its baseline, paired by
+seed:
 
   difference    mean of the final held-out loss minus the baseline's, with its 95 % interval (Student's t)
   equivalent    both one-sided tests (TOST) show that the difference is within --margin (0.02 nats)
   worse, better the difference is not 0; all p-values are corrected over all settings (Holm), at --level (0.05)
   undecided     neither: the column `seen from` says how small a difference these runs could have shown
 
-and the published order of codecs, claim by claim (ladder.py), and what error feedback changes (feedback_effect.py). What the data do
-not support is said as plainly as what they do: neither makes a matrix INVALID.
+and the published order of codecs, claim by claim (ladder.py), and what error feedback changes (feedback_effect.py).
+What the data do not support is said as plainly as what they do: neither makes a matrix INVALID.
 
 Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for the
-docs, where a setting has an uncompressed baseline). Prints the table, and VALID or INVALID: reason. Exit codes: 0 VALID,
-1 INVALID, 2 usage or unreadable.
+docs, where a setting has an uncompressed baseline). Prints the table, and VALID or INVALID: reason. Exit codes:
+0 VALID, 1 INVALID, 2 usage or unreadable.
 """
 
 import argparse
@@ -115,7 +118,7 @@ def main(words):
         if chapter := converge_table.chapter(study, rows, claims, effects, arguments.margin, command):
             (arguments.output / "chapter.md").write_text(chapter)
         converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
-                                  {"margin": arguments.margin, "level": arguments.level, "trace": " ".join(path.name for path in arguments.traces),
+                                  {"margin": arguments.margin, "level": arguments.level, "trace": shlex.join(map(str, arguments.traces)),
                                    "git_commit": trace.attributes["git_commit"], "command": command})
         converge_plot.draw(study, rows, arguments.margin, trace.data, arguments.output)
     except OSError as error:

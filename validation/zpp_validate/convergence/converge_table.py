@@ -202,7 +202,7 @@ def document(study, rows, claims, effects):
 
 def write_hdf5(path, groups, attributes):
     with h5py.File(path, "w") as file:
-        file.attrs.update({name: np.bytes_(value) if isinstance(value, str) else value for name, value in attributes.items()})
+        file.attrs.update({name: np.bytes_(value.encode()) if isinstance(value, str) else value for name, value in attributes.items()})
         for group, columns in groups.items():
             for name, (unit, values) in columns.items():
                 is_text = any(isinstance(value, str) for value in values)

@@ -67,8 +67,8 @@ def parse(words):
 
 @dataclass
 class Pilot:
-    """A setting of a pilot beside its baseline; nats a token. `bound`: of the spread. `seeds`, `seeds_at_most`: see above. `causes`: of power.split(), or
-    None."""
+    """A setting of a pilot beside its baseline; nats a token. `bound`: of the spread. `seeds`, `seeds_at_most`: see above.
+    `causes`: of power.split(), or None."""
 
     name: str
     pairs: paired.Pairs
@@ -89,7 +89,7 @@ def causes_of(setting, baseline):
     rows = [np.subtract(setting.runs[key].parts, baseline.runs[key].parts) for key in sorted(setting.runs)
             if len(setting.runs[key].parts) == len(baseline.runs[key].parts)]
     sizes = {len(row) for row in rows}
-    return power.split(rows) if len(rows) == len(setting.runs) and len(sizes) == 1 and min(sizes) > 1 else None
+    return power.split(rows, next(iter(setting.runs.values())).part_batches) if len(rows) == len(setting.runs) and len(sizes) == 1 and min(sizes) > 1 else None
 
 
 def pilots_of(study, half_width):

@@ -1,9 +1,10 @@
-"""Optimizers whose moments are kept in bf16 or in 8 bits, in NumPy, by the rules of docs/concepts/numerics.md. Shares nothing with the
-library.
+"""Optimizers whose moments are kept in bf16 or in 8 bits, in NumPy, by the rules of docs/concepts/numerics.md. Shares
+nothing with the library.
 
-A step widens the moments to float32, computes, and stores the new ones. bf16: an element's moment i is rounded up where the 16 bits that
-are dropped, plus 16 bits of a draw, carry; the draw is bits 16 i to 16 i + 15 of word number % 4 of Philox4x32-10 with a key of two words
-and the counter number / 4. 8 bits: blocks of 64 elements, a float32 scale each, the largest magnitude; a code is the nearest of 256 values.
+A step widens the moments to float32, computes, and stores the new ones. bf16: an element's moment i is rounded up where
+the 16 bits that are dropped, plus 16 bits of a draw, carry; the draw is bits 16 i to 16 i + 15 of word number % 4 of
+Philox4x32-10 with a key of two words and the counter number / 4. 8 bits: blocks of 64 elements, a float32 scale each,
+the largest magnitude; a code is the nearest of 256 values.
 """
 
 import numpy as np

@@ -8,10 +8,13 @@ all ranks, or hybrid (--hybrid). With --plain one rank trains without FSDP: fp32
 --compile of the whole. Shares no code with the library. Random tokens: speed does not depend on them. The vocabulary is
 padded (--vocab-multiple); tokens, and the FLOP of MFU, are those of the vocabulary without padding.
 
-A step's time is the largest over ranks. On GPUs it is taken by CUDA events between steps, so that the host may run
-ahead, as it does in training (--timing). Prints the median with its 95 % interval, the 95th percentile, the coefficient
-of variation, tokens/s/GPU, MFU (validation/zpp_validate/forms/model_flops.py), the peak of allocated memory, and what
-the loopback interface sent a step.
+A step ends with its last rank: all ranks begin together, and a step's time is the difference of the largest times
+since then over ranks, so that steps add up to the run where ranks are late in turns. On GPUs times are taken by CUDA
+events between steps, so that the host may run ahead, as it does in training (--timing).
+
+Prints the median with its 95 % interval, the 95th percentile, the coefficient of variation, tokens/s/GPU, MFU
+(validation/zpp_validate/forms/model_flops.py), the peak of allocated memory, and what the loopback interface sent a
+step.
 Exit code 0: done; 1: failed in training, out of memory say; 2: usage; 3: no PyTorch, or no GPU for every rank.
 """
 
@@ -169,8 +172,8 @@ def check(options, place):
 
 
 class Clock:
-    """Seconds between its marks: by events on the GPU's stream where it has one and `events` are asked for, else on the
-    host."""
+    """Seconds from its first mark to each later one: by events on the GPU's stream where it has one and `events` are
+    asked for, else on the host."""
 
     def __init__(self, torch, device, events):
         self.torch, self.cuda, self.marks = torch, events and device.type == "cuda", []
@@ -183,12 +186,19 @@ class Clock:
         else:
             self.marks.append(time.perf_counter())
 
-    def seconds(self):
-        pairs = list(zip(self.marks, self.marks[1:]))
+    def elapsed(self):
+        start, *ends = self.marks
         if not self.cuda:
-            return [end - start for start, end in pairs]
+            return [end - start for end in ends]
         self.torch.cuda.synchronize()
-        return [start.elapsed_time(end) * 1e-3 for start, end in pairs]
+        return [start.elapsed_time(end) * 1e-3 for end in ends]
+
+
+def step_seconds(elapsed):
+    """Seconds of each step from each rank's times at which steps ended, since all began together: a step ends with its
+    last rank. The largest of the ranks' own intervals would count lateness twice that ranks make up for in turns."""
+    ends = [max(ranks) for ranks in zip(*elapsed)]
+    return [end - start for start, end in zip([0.0, *ends], ends)]
 
 
 def padded_vocabulary(options):
@@ -231,7 +241,7 @@ def plain(options, torch, gpt, model, device, compiled):
 
 
 def train(options, place, torch, gpt):
-    """Seconds of each timed step (largest over ranks), loopback bytes of all of them, losses of all steps (means over
+    """Seconds of each timed step (of step_seconds()), loopback bytes of all of them, losses of all steps (means over
     ranks), parameters, peak of allocated bytes (largest over ranks)."""
     distributed = torch.distributed
     torch.use_deterministic_algorithms(options.deterministic)
@@ -284,18 +294,20 @@ def train(options, place, torch, gpt):
         if options.timing == "barriers":
             wait_for_all()
         clock.mark()
-    seconds = clock.seconds()
+    elapsed = clock.elapsed()
     wait_for_all()
     after = loopback_bytes()
 
     peak = torch.cuda.max_memory_allocated() if on_gpu else 0
-    largest = torch.tensor([*seconds, float(peak)], dtype=torch.float64, device=device)
-    distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
+    own = torch.tensor([*elapsed, float(peak)], dtype=torch.float64, device=device)
+    of_ranks = [torch.empty_like(own) for _ in range(place.size)]
+    distributed.all_gather(of_ranks, own)
     means = torch.stack(losses).double()
     distributed.all_reduce(means)
     wait_for_all()
     distributed.destroy_process_group()
-    *seconds, peak = largest.tolist()
+    *_, peak = torch.stack(of_ranks).amax(0).tolist()
+    seconds = step_seconds([values.tolist()[:-1] for values in of_ranks])
     loopback = None if before is None or after is None else after - before
     return {"seconds": seconds, "loopback": loopback, "losses": (means / place.size).tolist(), "parameters": parameters,
             "peak_bytes": int(peak) if on_gpu else None}

@@ -79,6 +79,7 @@ class Run:
     step_numbers: list = field(default_factory=list)
     evaluations: list = field(default_factory=list)
     parts: list = field(default_factory=list)  # losses of the last evaluation, by part of the held-out data
+    part_batches: list = field(default_factory=list)  # batches of each part; empty: the file does not say
     searches: bool = False  # for a loss scale: skips steps on its way
     planned: int = 0  # steps
 
@@ -129,12 +130,27 @@ class Study:
             if row["part"] != len(run.parts):
                 raise ValueError(f"/held_out_parts: run {run.index} has part {row['part']} where {len(run.parts)} comes")
             run.parts.append(row["loss"])
+        for run in self.runs:
+            run.part_batches = self.part_batches(run, trace.data)
         self.by_name = {setting.name: setting for setting in self.settings}
 
     def run_of(self, row, group):
         if row["run"] >= len(self.runs):
             raise ValueError(f"/{group}: a row of run {row['run']}, which is not there")
         return self.runs[row["run"]]
+
+    def part_batches(self, run, data):
+        """Of a run, as the trainer deals batches to parts: side by side, and as many of them as the held-out data have."""
+        setting = self.setting_of(run)
+        try:
+            config = json.loads(setting.config_json)
+            sequences = (int(data[setting.level]["held_out_tokens"]) - 1) // config["zeropp"]["model"]["seq_length"]
+            batches = min(config["zeropp"]["evaluation_batches"],
+                          sequences // (config["train_micro_batch_size_per_gpu"] * run.world_size))
+            dealt = [index * len(run.parts) // batches for index in range(batches)]
+        except (ValueError, AttributeError, KeyError, TypeError, ZeroDivisionError):  # for the checker to say
+            return []
+        return [dealt.count(part) for part in range(len(run.parts))]
 
     def setting_of(self, run):
         return self.settings[run.setting]

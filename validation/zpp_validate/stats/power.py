@@ -56,20 +56,22 @@ def shown_equivalent(count, spread, margin, level, effect=0.0):
     return float(np.maximum(inside, 0).mean())
 
 
-def split(differences):
+def split(differences, sizes):
     """(standard deviation that seeds cause, that the held-out data cause in one seed's mean, and that other data would cause in the mean
-    of all seeds) of differences by seed and part of the held-out data, a row a seed.
+    of all seeds) of differences by seed and part of the held-out data, a row a seed. `sizes`: of the parts, in any unit.
 
     Each is a mean over seeds and parts, an effect of its seed, one of its part, and a rest. The rest, over the parts, is evaluation
     noise: it falls with the held-out size, and with the number of seeds. The effect of a part is the same in all seeds: no number of
-    seeds makes it smaller. An effect that is estimated to be below 0 is 0."""
-    values = np.asarray(differences, dtype=float)
+    seeds makes it smaller. An effect that is estimated to be below 0 is 0. Effects and rests of parts fall with their
+    sizes: weights are sizes, and variances are those of a part of the mean size."""
+    values, weights = np.asarray(differences, dtype=float), np.asarray(sizes) / np.mean(sizes)
     seeds, parts = values.shape
-    by_seed, by_part = values.mean(axis=1), values.mean(axis=0)
-    rest = ((values - by_seed[:, None] - by_part + values.mean()) ** 2).sum() / ((seeds - 1) * (parts - 1))
+    by_seed, by_part = values @ weights / parts, values.mean(axis=0)
+    mean = by_seed.mean()
+    rest = ((values - by_seed[:, None] - by_part + mean) ** 2 @ weights).sum() / ((seeds - 1) * (parts - 1))
     evaluation = rest / parts
     seed = max(0.0, by_seed.var(ddof=1) - evaluation)
-    data = max(0.0, by_part.var(ddof=1) - rest / seeds) / parts
+    data = max(0.0, (by_part - mean) ** 2 @ weights / (parts - 1) - rest / seeds) / parts
     return math.sqrt(seed), math.sqrt(evaluation), math.sqrt(data)
 
 
