@@ -9,20 +9,19 @@ import zpp
 zpp.skip_without_gpus(4)
 MODEL = ["--num-layers", 6, "--hidden-size", 64, "--seq-length", 32, "--deterministic"]
 STEPS = ["--train-iters", 4]
-BF16 = ["--bf16"]
 SCHEDULE = [{"from_step": 2, "gradient_codec_intra": "int8:64", "gradient_codec_inter": "int8:64"}]
 BLOCKS = ["--reduce-bucket-size", 60000]  # a block each
 RUNS = [
-    (4, ["--zero-stage", 3, *BLOCKS]),
-    (2, ["--zero-stage", 2, *BLOCKS, "--optimizer", "Lion"]),
-    (3, ["--zero-stage", 3, "--reduce-bucket-size", 9000, "--tied-head", "--gradient-dtype", "bf16"]),
-    (4, ["--zero-stage", 3, "--node-size", 2, "--zero-quantized-weights", "--zero-quantized-gradients", "--zero-hpz-partition-size", 2,
+    (4, ["--bf16", "--zero-stage", 3, *BLOCKS]),
+    (2, ["--bf16", "--zero-stage", 2, *BLOCKS, "--optimizer", "Lion"]),
+    (3, ["--bf16", "--zero-stage", 3, "--reduce-bucket-size", 9000, "--tied-head", "--gradient-dtype", "bf16"]),
+    (4, ["--bf16", "--zero-stage", 3, "--node-size", 2, "--zero-quantized-weights", "--zero-quantized-gradients", "--zero-hpz-partition-size", 2,
          "--error-feedback", "both", "--reduce-bucket-size", 30000]),
-    (2, ["--zero-stage", 3, *BLOCKS, "--no-overlap-comm", "--param-persistence-threshold", 30000]),
-    (1, ["--zero-stage", 3, *BLOCKS, "--moments", "int8"]),
-    (2, ["--zero-stage", 2, *BLOCKS, "--no-bf16", "--eval-interval", 1, "--eval-iters", 1]),
-    (2, ["--zero-stage", 3, *BLOCKS, "--zero-quantized-weights", "--adaptive-bits", "weights", "--adaptive-bits-interval", 2]),
-    (2, ["--zero-stage", 2, *BLOCKS, "--zero-quantized-gradients", "--codec-schedule", json.dumps(SCHEDULE)]),
+    (2, ["--bf16", "--zero-stage", 3, *BLOCKS, "--no-overlap-comm", "--param-persistence-threshold", 30000]),
+    (1, ["--bf16", "--zero-stage", 3, *BLOCKS, "--moments", "int8"]),
+    (2, ["--zero-stage", 2, *BLOCKS, "--eval-interval", 1, "--eval-iters", 1]),
+    (2, ["--bf16", "--zero-stage", 3, *BLOCKS, "--zero-quantized-weights", "--adaptive-bits", "weights", "--adaptive-bits-interval", 2]),
+    (2, ["--bf16", "--zero-stage", 2, *BLOCKS, "--zero-quantized-gradients", "--codec-schedule", json.dumps(SCHEDULE)]),
 ]
 REFUSED = {
     "gradient_clipping": ["--clip-grad", 1],
@@ -38,7 +37,7 @@ REFUSED = {
 class UpdateInBackward(zpp.TestCase):
     def run_of(self, ranks, words, name):
         out = self.folder / name
-        self.check_ok(self.train(ranks, *MODEL, *STEPS, *BF16, *words, out=out))
+        self.check_ok(self.train(ranks, *MODEL, *STEPS, *words, out=out))
         self.check_accepted(out / "train.h5")
         root, groups = self.trace(out)
         return root["parameters_hash"], groups
@@ -84,7 +83,7 @@ class UpdateInBackward(zpp.TestCase):
     def test_restart(self):
         whole, _ = self.run_of(2, ["--update-in-backward"], "whole")
         saved = self.folder / "saved"
-        self.check_ok(self.train(2, *MODEL, "--train-iters", 2, *BF16, "--update-in-backward", "--save", saved, out=self.folder / "first"))
+        self.check_ok(self.train(2, *MODEL, "--train-iters", 2, "--update-in-backward", "--save", saved, out=self.folder / "first"))
         again, _ = self.run_of(2, ["--update-in-backward", "--load", saved], "again")
         self.assertEqual(again, whole)
 

