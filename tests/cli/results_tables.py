@@ -31,7 +31,8 @@ KEPT = {
     "4x-NVIDIA-H200/kernels-of-a-step/18.7b-node-qwz-qgz.md": "of recorded kernels, which are not kept",
 }
 # Judged matrices, whose traces are not kept: their tables are compared with the judged rows.
-JUDGED = ["host-2core/convergence/adaptive", "host-2core/convergence/order", "host-2core/convergence/reduced", "8x-NVIDIA-H200/codec-ladder"]
+JUDGED = ["host-2core/convergence/adaptive", "host-2core/convergence/order", "host-2core/convergence/reduced", "8x-NVIDIA-H200/codec-ladder",
+          "1x-NVIDIA-H100/text-differences"]
 INTO_FOLDERS = ("plot", "network-table", "break-even")  # their --output is a folder
 NOT_A_NAME = re.compile(r"\d{8}T\d{6}Z|(?<![0-9a-z])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}(?![0-9a-z])")
 RUN_COLUMNS = r"FSDP2|hybrid|vendor's|ZeRO-3|its own rings|qwZ|hpZ|qgZ|both|all$"

@@ -1,5 +1,7 @@
 #include "lib/zero/engine/step_operations.hpp"
 
+#include <utility>
+
 #include "lib/base/defect.hpp"
 #include "lib/zero/plan/draw_keys.hpp"
 
@@ -20,8 +22,13 @@ void StepOperations::wait_for_updates(const Op& op) const {
 }
 
 Finish StepOperations::gather(const Op& op, Phase phase) {
-  return start_gather(op, context_.weight_gather.global(op.index, phase),
-                      optimizer_.shard_to_gather(op), optimizer_.workspace_behind_shard(op));
+  Finish finish =
+      start_gather(op, context_.weight_gather.global(op.index, phase),
+                   optimizer_.shard_to_gather(op), optimizer_.workspace_behind_shard(op));
+  return [this, finish = std::move(finish), full = memory_.gathered(op)](StreamHandle end) {
+    finish(end);
+    read_as_fp16(full, end);
+  };
 }
 
 Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
@@ -37,17 +44,15 @@ Finish StepOperations::start_gather(const Op& op, collective::AllGather& gather,
   gather.start(shard, full, workspace, stream_of(op),
                weight_draws(context_.options.seed, context_.progress.version, op.index));
   memory_.weights[op.index] = full;
-  return [this, &gather, full](StreamHandle end) { finish_gather(gather, full, end); };
+  return [&gather](StreamHandle end) { gather.finish(end); };
 }
 
-void StepOperations::finish_gather(collective::AllGather& gather, View full,
-                                   StreamHandle on) const {
-  gather.finish(on);
-  const bool of_shards = gather.row().purpose == "weights";  // hpZ's copies were gathered already
-  if (of_shards && context_.options.compute == Dtype::bf16 &&
-      defect::planted(defect::Kind::bf16_as_fp16)) {
-    context_.device.memory_ops->convert({full.data, full.count, Dtype::fp16, full.kind}, full, on);
-  }
+/// Plants the defect of its name into gathered weights.
+void StepOperations::read_as_fp16(View weights, StreamHandle on) const {
+  if (context_.options.compute != Dtype::bf16 || !defect::planted(defect::Kind::bf16_as_fp16))
+    return;
+  context_.device.memory_ops->convert({weights.data, weights.count, Dtype::fp16, weights.kind},
+                                      weights, on);
 }
 
 void StepOperations::keep_secondary(const Op& op) {
@@ -143,7 +148,8 @@ void StepOperations::refresh(const Op& op, Phase phase) {
   gather.start(optimizer_.shard_to_gather(op), memory_.resident(op.index),
                optimizer_.workspace_behind_shard(op), stream_of(op),
                weight_draws(context_.options.seed, version, op.index));
-  finish_gather(gather, memory_.resident(op.index), stream_of(op));
+  gather.finish(stream_of(op));
+  read_as_fp16(memory_.resident(op.index), stream_of(op));
 }
 
 std::uint64_t StepOperations::reduction_draws(const Op& op) const {

@@ -61,7 +61,7 @@ class StepOperations {
  private:
   Finish start_gather(const Op& op, collective::AllGather& gather, ConstView shard,
                       std::span<std::byte> workspace);
-  void finish_gather(collective::AllGather& gather, View full, StreamHandle on) const;
+  void read_as_fp16(View weights, StreamHandle on) const;
   /// Adds what a reduction summed to the gradient shards.
   void accumulate(const Op& op, StreamHandle on) const;
   [[nodiscard]] std::vector<ConstView> weights_of(std::size_t layer) const;
