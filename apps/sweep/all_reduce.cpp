@@ -87,7 +87,8 @@ class AllReduce final : public Collective {
                                          .memory = Dtype::fp32,
                                          .codec = gather_codec(shape, variant),
                                          .depth = variant.depth,
-                                         .label = {"sweep", "gather"}}),
+                                         .label = {"sweep", "gather"},
+                                         .result = shape.dtype}),
             parts.count));
   }
   [[nodiscard]] std::size_t parts(const Shape& shape) const override { return shape.ranks(); }

@@ -32,7 +32,8 @@ AllReducePlan::AllReducePlan(zpp_comm& comm, const PlanRequest& request)
                                           {.parts = collective::Parts::dense(part_),
                                            .memory = Dtype::fp32,
                                            .codec = gather_codec(request_),
-                                           .label = {"c", "gather"}})),
+                                           .label = {"c", "gather"},
+                                           .result = request_.output})),
       layout_(lay_out()) {}
 
 AllReducePlan::Layout AllReducePlan::lay_out() const {

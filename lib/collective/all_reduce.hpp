@@ -19,8 +19,8 @@ class AllReduce {
             std::size_t count);
 
   /// Starts the all-reduce. `full`: size parts in the dtype that the reduce-scatter was planned
-  /// for; `out`: size parts of any dtype. `workspace`: workspace_bytes(), from start() until
-  /// finish() returns.
+  /// for; `out`: size parts of the gather's result dtype. `workspace`: workspace_bytes(), from
+  /// start() until finish() returns.
   void start(ConstView full, View out, std::span<std::byte> workspace, StreamHandle stream);
   void finish(StreamHandle stream);
   [[nodiscard]] std::size_t workspace_bytes() const;
