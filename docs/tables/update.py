@@ -58,11 +58,17 @@ def tables_of(text):
 
 
 def main(words):
+    if {"-h", "--help"} & set(words):
+        print(__doc__.strip())
+        return 0
     check = "--check" in words
     programs = Programs(next((word for word in words if word != "--check"), "build/bin"))
     old = []
     for page in PAGES:
         text = page.read_text()
+        if len(tables_of(text)) != text.count("<!-- table: "):
+            sys.exit(f"update.py: error: {page.relative_to(DOCS.parent)}: a comment 'table: NAME' is not followed by an empty line, "
+                     "something, an empty line and a comment 'end': write them so")
         new = renewed(text, programs)
         if new != text:
             old.append(page)

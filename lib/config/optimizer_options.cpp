@@ -207,7 +207,9 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--update-in-backward",
         .field = &c.zero.update_in_backward,
         .help = "Update each unit as soon as its gradients are reduced, beside the backward of "
-                "others, and keep them no longer; a gradient that is not finite ends the run",
+                "others, and keep them no longer, which saves memory where units are in more than "
+                "three "
+                "buckets; a gradient that is not finite ends the run",
         .in_effect = [&c] { return c.zero.stage >= 2; },
         .effect_needs = "zero_optimization.stage 2 or 3"}});
   add_schedule(table, c);
