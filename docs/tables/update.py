@@ -23,6 +23,7 @@ import traffic
 DOCS = HERE.parent
 PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
 MADE = {**demo.TABLES, **measured.TABLES, **registry.TABLES, **traffic.TABLES}
+MARKER = re.compile(r"^<!-- table: [a-z][\w-]* -->$", re.MULTILINE)
 PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
 
 
@@ -66,7 +67,7 @@ def main(words):
     old = []
     for page in PAGES:
         text = page.read_text()
-        if len(tables_of(text)) != text.count("<!-- table: "):
+        if len(tables_of(text)) != len(MARKER.findall(text)):
             sys.exit(f"update.py: error: {page.relative_to(DOCS.parent)}: a comment 'table: NAME' is not followed by an empty line, "
                      "something, an empty line and a comment 'end': write them so")
         new = renewed(text, programs)
