@@ -122,10 +122,10 @@ SHORTER = {"beta=0.0,dtype=fp32,hops=both,reset_period=0": "both", "int8:128/int
            "not supported by the data": "not shown"}
 
 
-def chapter(matrix, number, columns):
-    """Columns of a table of what zpp-validate converge wrote about a matrix."""
+def chapter(folder, number, columns):
+    """Columns of a table of what zpp-validate converge wrote there about a matrix."""
     def made(programs):
-        text = (programs.root / (matrix if "/" in matrix else f"{CONVERGENCE}/{matrix}") / "chapter.md").read_text()
+        text = (programs.root / folder / "chapter.md").read_text()
         table = [block for block in text.split("\n\n") if block.startswith("|")][number]
         for words, short in SHORTER.items():
             table = table.replace(words, short)
@@ -150,5 +150,11 @@ def savings(programs):
 
 SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict"]
 CLAIM = ["claim", "difference", "95 % interval", "p", "verdict"]
-TABLES = {"headline": headline, "steps": steps, "plugin": plugin, "crossings": crossings, "safe-known-entropy": chapter("reduced", 0, SETTING), "safe-text": chapter("order", 0, SETTING),
-          "safe-order": chapter("order", 1, CLAIM), "safe-corpus": chapter("results/1x-NVIDIA-H100/text-differences", 0, SETTING), "savings": savings, "predictions": predictions}
+TABLES = {
+    "headline": headline, "steps": steps, "plugin": plugin, "crossings": crossings, "savings": savings,
+    "predictions": predictions,
+    "safe-known-entropy": chapter(f"{CONVERGENCE}/reduced", 0, SETTING),
+    "safe-text": chapter(f"{CONVERGENCE}/order", 0, SETTING),
+    "safe-order": chapter(f"{CONVERGENCE}/order", 1, CLAIM),
+    "safe-corpus": chapter("results/1x-NVIDIA-H100/text-differences", 0, SETTING),
+}

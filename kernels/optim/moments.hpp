@@ -7,8 +7,7 @@
 //         number of ranks and in any pieces. A finite value stays finite: it saturates. A moment
 //         that is not negative stays so; NaN stays NaN
 //   int8  codes of a dynamic map (dynamic_map.hpp), to nearest, in units of the largest magnitude
-//   of
-//         a block of kMomentBlock elements: Dettmers et al., arXiv 2110.02861. A positive second
+//         in a block of kMomentBlock elements: Dettmers et al., arXiv 2110.02861. A positive second
 //         moment stays positive: its smallest code is not zero, or m / sqrt(v) could become
 //         anything. A block in which something is not finite becomes NaN as a whole; one of which
 //         all magnitudes are below the smallest normal number becomes zero

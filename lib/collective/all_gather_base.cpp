@@ -20,9 +20,8 @@ HopErrors* errors_of(const AllGatherPlan& plan) {
 
 /// Bytes that are counted include the padding of images, which parts in their places have not: they
 /// go there where they need none. Modelled bytes are the vendor's all the same.
-bool goes_in_place(const AllGatherPlan& plan, const Traits& traits) {
-  const std::size_t bytes = plan.parts.count * size_of(plan.memory);
-  const bool unpadded = codec::Codec(plan.codec, plan.memory).wire_bytes(plan.parts.count) == bytes;
+bool goes_in_place(const AllGatherPlan& plan, const Traits& traits, std::size_t part_bytes) {
+  const bool unpadded = part_bytes == plan.parts.count * size_of(plan.memory);
   return traits.in_place && plan.codec == codec::CodecSpec{} && plan.result == plan.memory &&
          plan.parts.stride == plan.parts.count && !plan.feedback && (traits.modelled || unpadded);
 }
@@ -31,7 +30,8 @@ bool goes_in_place(const AllGatherPlan& plan, const Traits& traits) {
 
 GatherLayout::GatherLayout(const codec::Codec& codec, const AllGatherPlan& plan,
                            const Traits& traits, std::size_t ranks)
-    : part_bytes(codec.wire_bytes(plan.parts.count)), in_place(goes_in_place(plan, traits)) {
+    : part_bytes(codec.wire_bytes(plan.parts.count)),
+      in_place(goes_in_place(plan, traits, part_bytes)) {
   const std::size_t count = plan.parts.count;
   WorkspacePlan space;
   feedback = reserve_hop(space, plan.feedback, kGatherFeedbackHop, 1, count,

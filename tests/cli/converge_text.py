@@ -86,8 +86,10 @@ class ConvergeText(zpp.TestCase):
         self.assertEqual(set(groups["runs"]["node_size"]), {2})
 
     def test_the_pilot_trains_what_the_matrix_trains(self):
-        pilot, matrix = (json.loads((INPUTS / f"{name}.json").read_text()) for name in ("text-pilot", "text-25m"))
+        pilot, matrix, core = (json.loads((INPUTS / f"{name}.json").read_text())
+                               for name in ("text-pilot", "text-25m", "text-25m-core"))
         self.assertEqual(pilot["base"], matrix["base"])
+        self.assertEqual(core["base"], matrix["base"])
         self.assertFalse(set(pilot["seeds"]) & set(matrix["seeds"]))
 
 

@@ -12,6 +12,14 @@ class Parser(argparse.ArgumentParser):
         return (f"example: {self.example}\n\n" if self.example else "") + super().format_help()
 
 
+def positive(text):
+    """Type of an option whose value is a whole number from 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
 def details(description):
     """What a module says of itself, without its title and its usage, which the parser knows."""
     return "\n\n".join(part for part in description.strip().split("\n\n")[1:] if not part.startswith("usage:"))

@@ -25,6 +25,7 @@ Finish StepOperations::gather(const Op& op, Phase phase) {
   Finish finish =
       start_gather(op, context_.weight_gather.global(op.index, phase),
                    optimizer_.shard_to_gather(op), optimizer_.workspace_behind_shard(op));
+  if (!defect::planted(defect::Kind::bf16_as_fp16)) return finish;
   return [this, finish = std::move(finish), full = memory_.gathered(op)](StreamHandle end) {
     finish(end);
     read_as_fp16(full, end);

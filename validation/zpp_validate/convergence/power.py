@@ -45,13 +45,6 @@ def numbers(text):
     return values
 
 
-def at_least_one(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return value
-
-
 def parse(words):
     parser = command_line.parser("power", __doc__)
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="converge.h5 of a pilot; several are taken as one")
@@ -60,7 +53,7 @@ def parse(words):
     parser.add_argument("--margin", type=converge.positive, default=0.005, metavar="NATS", help="of equivalence [0.005]")
     parser.add_argument("--harm", type=converge.positive, default=0.005, metavar="NATS", help="that is to be found [0.005]")
     parser.add_argument("--level", type=converge.share, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
-    parser.add_argument("--settings", type=at_least_one, metavar="N", help="that the matrix compares with a baseline [those of the pilot]")
+    parser.add_argument("--settings", type=command_line.positive, metavar="N", help="that the matrix compares with a baseline [those of the pilot]")
     parser.add_argument("--seeds", type=numbers, default=[5, 8, 12, 16, 24], metavar="LIST", help="rows of the table [5,8,12,16,24]")
     return parser.parse_intermixed_args(words)
 

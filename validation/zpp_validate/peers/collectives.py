@@ -44,13 +44,6 @@ def size(text):
     return int(digits) << SUFFIXES[unit]
 
 
-def positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return value
-
-
 def seconds(text):
     value = float(text)
     if not 0 < value < math.inf:
@@ -71,11 +64,11 @@ def arguments(words):
     parser.add_argument("-b", "--minbytes", type=size, default=size("1K"), help="size to begin with [1K]")
     parser.add_argument("-e", "--maxbytes", type=size, default=size("64M"), help="size to end at [64M]")
     parser.add_argument("-f", "--stepfactor", type=int, default=4, help="from size to size, multiplied [4]")
-    parser.add_argument("-w", "--warmup_iters", type=positive, default=5, help="iterations before a row [5]")
+    parser.add_argument("-w", "--warmup_iters", type=command_line.positive, default=5, help="iterations before a row [5]")
     parser.add_argument("-d", "--datatype", choices=TYPES, default="bfloat16", help="[bfloat16]")
     parser.add_argument("--collective", type=names, default=list(COLLECTIVES), help=f"[{','.join(COLLECTIVES)}]")
     parser.add_argument("--max-seconds", type=seconds, default=0.2, help="of one row's samples [0.2]")
-    parser.add_argument("--node-size", type=positive, metavar="N",
+    parser.add_argument("--node-size", type=command_line.positive, metavar="N",
                         help="emulate nodes of N ranks on one host: NCCL takes sockets on loopback between them")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu, over gloo: to try the script")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write rows and raw samples there")

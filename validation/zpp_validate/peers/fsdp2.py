@@ -38,13 +38,6 @@ OF_FSDP = {"hybrid": None, "reshard": None, "prefetch": 0, "blocks_per_group": 1
            "keep_weights": False, "symmetric_memory": False}  # options, and their defaults
 
 
-def positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return value
-
-
 def whole(text):
     value = int(text)
     if value < 0:
@@ -68,18 +61,18 @@ def prepared(text):
 def arguments(words):
     parser = command_line.parser("peer-fsdp2", __doc__)
     shape = parser.add_argument_group("model")
-    shape.add_argument("--num-layers", type=positive, default=2)
-    shape.add_argument("--hidden-size", type=positive, default=64)
-    shape.add_argument("--num-attention-heads", type=positive, default=4)
-    shape.add_argument("--seq-length", type=positive, default=64, help="tokens a sequence")
-    shape.add_argument("--micro-batch-size", type=positive, default=1, help="sequences a rank and step")
-    shape.add_argument("--vocab-size", type=positive, default=50257)
-    shape.add_argument("--vocab-multiple", type=positive, default=64, metavar="N",
+    shape.add_argument("--num-layers", type=command_line.positive, default=2)
+    shape.add_argument("--hidden-size", type=command_line.positive, default=64)
+    shape.add_argument("--num-attention-heads", type=command_line.positive, default=4)
+    shape.add_argument("--seq-length", type=command_line.positive, default=64, help="tokens a sequence")
+    shape.add_argument("--micro-batch-size", type=command_line.positive, default=1, help="sequences a rank and step")
+    shape.add_argument("--vocab-size", type=command_line.positive, default=50257)
+    shape.add_argument("--vocab-multiple", type=command_line.positive, default=64, metavar="N",
                        help="pad the vocabulary to a multiple of N: tensor cores are slow on rows of 50257 [64]")
     shape.add_argument("--tied-head", action="store_true", help="the head reads the token embedding again")
     run = parser.add_argument_group("run")
-    run.add_argument("--steps", type=positive, default=20, help="timed steps [20]")
-    run.add_argument("--warmup", type=positive, default=5, help="steps before them [5]")
+    run.add_argument("--steps", type=command_line.positive, default=20, help="timed steps [20]")
+    run.add_argument("--warmup", type=command_line.positive, default=5, help="steps before them [5]")
     run.add_argument("--lr", type=float, default=1e-4)
     run.add_argument("--recompute", action="store_true", help="keep a block's input alone for backward")
     run.add_argument("--compile", action="store_true",
@@ -106,7 +99,7 @@ def arguments(words):
     groups.add_argument("--prefetch", type=whole, default=0, metavar="N",
                         help="gather the weights of N groups ahead (set_modules_to_forward_prefetch and "
                              "..._backward_prefetch), in the memory of so many more groups [0: FSDP2's own order]")
-    groups.add_argument("--blocks-per-group", type=positive, default=1, metavar="N",
+    groups.add_argument("--blocks-per-group", type=command_line.positive, default=1, metavar="N",
                         help="gather and reduce N blocks at a time: fewer and larger collectives, less work of the "
                              "host [1]")
     groups.add_argument("--root-group", action="store_true",
@@ -118,11 +111,11 @@ def arguments(words):
     groups.add_argument("--symmetric-memory", action="store_true",
                         help="buffers in NCCL's symmetric memory (set_symm_mem_for_comm), gathers by copy engines")
     place = parser.add_argument_group("nodes")
-    place.add_argument("--hybrid", type=positive, metavar="NODE_SIZE",
+    place.add_argument("--hybrid", type=command_line.positive, metavar="NODE_SIZE",
                        help="shard inside groups of this many ranks, replicate across (HSDP)")
-    place.add_argument("--reshard", type=positive, metavar="N",
+    place.add_argument("--reshard", type=command_line.positive, metavar="N",
                        help="gather weights for backward in groups of N ranks, a node's (reshard_after_forward=N: hpZ)")
-    place.add_argument("--node-size", type=positive, metavar="N",
+    place.add_argument("--node-size", type=command_line.positive, metavar="N",
                        help="emulate nodes of N ranks on one host: NCCL takes sockets on loopback between them")
     result = parser.add_argument_group("results")
     result.add_argument("--peak-tflops", type=float, default=model_flops.PEAK_TFLOPS,

@@ -328,13 +328,6 @@ def shape_from(options):
         raise Unusable(f"{options.summary} is no summary of zpp_train: {type(error).__name__}: {error}") from None
 
 
-def positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return value
-
-
 def positive_real(text):
     value = float(text)
     if not 0 < value < float("inf"):
@@ -349,8 +342,8 @@ def parse_arguments(words):
     parser.add_argument("--unrecorded", type=Path, metavar="RUN.json", help="of the same run without the library")
     for flag, default in (("num-layers", 48), ("hidden-size", 1600), ("num-attention-heads", 25), ("seq-length", 1024),
                           ("micro-batch-size", 8), ("vocab-size", 50257), ("gradient-accumulation-steps", 1)):
-        parser.add_argument(f"--{flag}", type=positive, default=default, help=f"without a summary [{default}]")
-    parser.add_argument("--ranks", type=positive, help="of the run, without a summary [files]")
+        parser.add_argument(f"--{flag}", type=command_line.positive, default=default, help=f"without a summary [{default}]")
+    parser.add_argument("--ranks", type=command_line.positive, help="of the run, without a summary [files]")
     parser.add_argument("--zero-stage", type=int, choices=range(4), default=3, help="without a summary [3]")
     parser.add_argument("--tied-head", action=argparse.BooleanOptionalAction, default=True, help="without a summary")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="without a summary")
@@ -359,7 +352,7 @@ def parse_arguments(words):
     parser.add_argument("--marker", type=re.compile, default=re.compile("cross_entropy"), metavar="REGEX",
                         help="kernel that runs once a micro-step [cross_entropy]")
     parser.add_argument("--skip", type=int, default=2, metavar="N", help="steps at the begin that do not count [2]")
-    parser.add_argument("--top", type=positive, default=40, metavar="N", help="rows of operations [40]")
+    parser.add_argument("--top", type=command_line.positive, default=40, metavar="N", help="rows of operations [40]")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write there as well")
     options = parser.parse_args(words)
     if options.unrecorded and not options.summary:
