@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "lib/app/app.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/data/sampler.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/train/averaged_weights.hpp"
 #include "lib/zero/engine/engine.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
@@ -56,6 +58,10 @@ class Session {
   /// Keeps the times of what followed the gradients of the last recorded step.
   void keep(const zero::UpdateTimes& times);
   void evaluate(std::uint64_t steps_done, const Watch& watch);
+  /// An evaluation of the mean of the last weights; leaves the last ones.
+  void evaluate_averaged();
+  /// Sums over all ranks of the losses of all held-out batches, and of those of each part of them.
+  [[nodiscard]] std::vector<double> held_out_sums(std::size_t parts);
 
   const config::TrainConfig& config_;
   const app::Context& context_;
@@ -67,6 +73,7 @@ class Session {
   std::unique_ptr<data::Sampler> sampler_;
   std::unique_ptr<zero::UnitModel> model_;
   std::unique_ptr<zero::Engine> engine_;
+  AveragedWeights averaged_;
   data::TokenBatch batch_;
   int interrupt_ = 0;  ///< signal that any rank had got when the last step ended, or 0
   std::size_t evaluation_batches_ = 0;  ///< micro-batches a rank and evaluation, as the data allows

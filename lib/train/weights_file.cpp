@@ -178,10 +178,9 @@ void export_weights(const fs::path& folder, const config::TrainConfig& config,
 void import_weights(const fs::path& file, const app::Context& context, Session& session) {
   context.agree_on([&] {
     const Imported imported(file, session.model().units());
-    session.engine().restore_weights(
-        [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
-          imported.read(slice, {reinterpret_cast<float*>(values.data()), slice.count});
-        });
+    session.engine().set_weights([&](const checkpoint::Slice& slice, std::span<std::byte> values) {
+      imported.read(slice, {reinterpret_cast<float*>(values.data()), slice.count});
+    });
   });
 }
 

@@ -292,7 +292,22 @@ bool CheckpointState::restore(const StepCounts& steps, const ReadSlice& read, co
   return as_kept;
 }
 
-void CheckpointState::restore_weights(const ReadSlice& read) {
+void CheckpointState::visit_master(const VisitSlice& visit) const {
+  context_.executor.join({StreamId::update});
+  context_.compute().synchronize();  // the copy to pageable memory would wait unwatched
+  std::vector<std::byte> values;
+  for (std::size_t u = 0; u < context_.units().size(); ++u) {
+    for (const KeptArray& array : kept_arrays(u, 0)) {
+      const Extent part = common({0, context_.units()[u].flat}, {array.begin, array.count});
+      values.resize(part.count * array.form.element_bytes);
+      array.read(array.at(part), values);
+      context_.compute().synchronize();
+      visit(slice(array.name, array.form, u, part), values);
+    }
+  }
+}
+
+void CheckpointState::set_weights(const ReadSlice& read) {
   const Stream& compute = context_.compute();
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
     for (const KeptArray& array : kept_arrays(u, 0)) fill(u, array, read);
@@ -300,6 +315,8 @@ void CheckpointState::restore_weights(const ReadSlice& read) {
   }
   optimizer_.wait_for_files();
   compute.synchronize();
+  context_.progress.gathered_initial = false;
+  context_.progress.secondary_version = 0;
 }
 
 bool CheckpointState::restore_errors(const HasSlice& has, const ReadSlice& read) {

@@ -25,6 +25,8 @@ namespace zeropp::zero {
 
 /// Fills host memory with a slice of saved arrays. Throws Error(io).
 using ReadSlice = std::function<void(const checkpoint::Slice&, std::span<std::byte>)>;
+/// Is called with a slice of arrays and its values in the host's memory.
+using VisitSlice = std::function<void(const checkpoint::Slice&, std::span<const std::byte> values)>;
 /// Whether there is such an array among the saved ones.
 using HasSlice = std::function<bool(const checkpoint::Slice&)>;
 
@@ -45,8 +47,11 @@ class CheckpointState {
   /// another way are rounded to the nearest of this one: then it returns false. Without `has` they
   /// were kept in this one.
   bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has = {});
-  /// Master weights alone.
-  void restore_weights(const ReadSlice& read);
+  /// Calls `visit` with each part of the master weights that this rank's optimizer steps: at stage
+  /// 0 all of them. Waits for the work before; the values are valid during the call.
+  void visit_master(const VisitSlice& visit) const;
+  /// Master weights alone. What is gathered from them is gathered anew.
+  void set_weights(const ReadSlice& read);
   /// Reads the saved errors, after restore(). False, and nothing is read, where `has` does not know
   /// one.
   bool restore_errors(const HasSlice& has, const ReadSlice& read);

@@ -81,8 +81,12 @@ class Engine {
   bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has = {}) {
     return state_.restore(steps, read, has);
   }
-  /// Begins with other weights: reads "UNIT/master" only. Called before the first step.
-  void restore_weights(const ReadSlice& read) { state_.restore_weights(read); }
+  /// Goes on with other weights: reads "UNIT/master" only. Called before the first step or between
+  /// steps.
+  void set_weights(const ReadSlice& read) { state_.set_weights(read); }
+  /// Calls `visit` with each part of the fp32 master weights that this rank's optimizer steps, as
+  /// set_weights() reads them. Waits for the last update; the values are valid during the call.
+  void visit_master(const VisitSlice& visit) const { state_.visit_master(visit); }
   /// Reads the saved errors too, after restore(), where they are of the same ranks, nodes,
   /// algorithm, buckets and storage. False, and nothing is read, where `has` does not know one of
   /// the arrays.

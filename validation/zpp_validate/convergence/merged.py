@@ -11,7 +11,7 @@ import json
 from zpp_validate.checkers import converge_checker
 from zpp_validate.readers.trace_file import Trace
 
-OF_RUNS = ("steps", "evaluations", "held_out_parts", "errors", "quadratic", "quadratic_runs")  # groups whose rows belong to one run
+OF_RUNS = ("steps", "evaluations", "held_out_parts", "averaged_weights", "errors", "quadratic", "quadratic_runs")  # groups whose rows belong to one run
 OF_RANKS = ("world_size", "node_count", "ranks_per_node", "emulated")
 
 

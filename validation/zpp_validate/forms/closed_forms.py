@@ -456,9 +456,9 @@ class Run:
             self.valid.clear()
         return total
 
-    def replay(self, skipped, evaluations, first=0):
+    def replay(self, skipped, evaluations, first=0, averaged_batches=0):
         """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches). `first`: steps of the runs that this one
-        goes on from."""
+        goes on from. `averaged_batches`: of an evaluation after all steps, for which every rank is given other weights."""
         volume, stage = Volume(), self.settings.stage
         if self.settings.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
@@ -471,4 +471,9 @@ class Run:
                         self.gather_for(self.evaluation_uses, volume)
             if step < len(skipped):
                 volume.steps.append(self.step(skipped[step], volume))
+        if averaged_batches:
+            self.whole_units("initial", volume)
+            self.valid.clear()
+            for _ in range(averaged_batches if stage == 3 else 0):
+                self.gather_for(self.evaluation_uses, volume)
         return volume

@@ -45,6 +45,14 @@ class Setting:
             return False, 0
 
     @property
+    def averaged_steps(self):
+        """Last steps the mean of whose weights is to be evaluated; 0: none."""
+        try:
+            return json.loads(self.config_json)["zeropp"].get("averaged_steps", 0)
+        except (ValueError, AttributeError, KeyError, TypeError):  # no configuration: for the checker to say
+            return 0
+
+    @property
     def tokens_are_bytes(self):
         """Whether its loss is one of the bytes of a text."""
         try:
@@ -80,6 +88,8 @@ class Run:
     evaluations: list = field(default_factory=list)
     parts: list = field(default_factory=list)  # losses of the last evaluation, by part of the held-out data
     part_batches: list = field(default_factory=list)  # batches of each part; empty: the file does not say
+    averaged_loss: float = math.nan  # with the mean of the weights of the last averaged_steps; NaN: not asked for
+    averaged_steps: int = 0
     searches: bool = False  # for a loss scale: skips steps on its way
     planned: int = 0  # steps
 
@@ -130,6 +140,9 @@ class Study:
             if row["part"] != len(run.parts):
                 raise ValueError(f"/held_out_parts: run {run.index} has part {row['part']} where {len(run.parts)} comes")
             run.parts.append(row["loss"])
+        for row in trace.rows("averaged_weights"):
+            run = self.run_of(row, "averaged_weights")
+            run.averaged_loss, run.averaged_steps = row["loss"], row["steps"]
         for run in self.runs:
             run.part_batches = self.part_batches(run, trace.data)
         self.by_name = {setting.name: setting for setting in self.settings}
@@ -160,6 +173,6 @@ class Study:
         return [(setting, self.by_name[setting.baseline]) for setting in self.settings
                 if setting.level in TOKEN_LEVELS and setting.baseline and not setting.diverged]
 
-    def differences(self, setting, baseline):
-        """Final held-out losses of `setting` minus those of `baseline`, by seed. Both have the same keys."""
-        return [setting.runs[key].final_held_out_loss - baseline.runs[key].final_held_out_loss for key in sorted(setting.runs)]
+    def differences(self, setting, baseline, loss="final_held_out_loss"):
+        """Held-out losses of `setting` minus those of `baseline`, by seed. Both have the same keys. `loss`: of Run."""
+        return [getattr(setting.runs[key], loss) - getattr(baseline.runs[key], loss) for key in sorted(setting.runs)]

@@ -54,6 +54,7 @@ class Trace:
         return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus, **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
                 **(fmt.CODEC_COLUMNS if self.own().get("codec_schedule") or self.is_adaptive() else {}),
                 **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {}),
+                **(fmt.AVERAGED_COLUMNS if self.own().get("averaged_steps", 0) > 0 else {}),
                 **(fmt.CHECKPOINT_COLUMNS if self.own().get("checkpoint", {}).get("save") else {})}
 
     def own(self):
