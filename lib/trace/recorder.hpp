@@ -173,7 +173,7 @@ struct Recorder {
   std::deque<CollectiveRow> collectives;  ///< deque: rows keep their address
   std::vector<StepRow> steps;
   std::vector<EvaluationRow> evaluations;
-  std::vector<AveragedRow> averaged;  ///< one at most
+  std::vector<AveragedRow> averaged;       ///< one at most
   std::vector<CheckpointRow> checkpoints;  ///< where the run saves itself
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;                   ///< where the engine measures them
