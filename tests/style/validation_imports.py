@@ -23,6 +23,7 @@ ARROWS = {
     "planner": {"", "stats", "tables"},
     "oracles": {"", "readers"},
     "peers": {"", "forms", "stats"},
+    "curves": {"", "convergence", "forms", "peers", "readers", "stats", "tables"},
 }
 ROOT = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp_validate"
 

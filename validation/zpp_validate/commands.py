@@ -82,6 +82,12 @@ GROUPS = {
         "gpt2": Command("oracles.gpt2_transformers", "loss checkpoints/step-100 out/train.h5",
                         "Sets GPT-2 of the package transformers beside a run."),
     },
+    "The loss curve beside PyTorch's": {
+        "torch-curve": Command("curves.torch_curve", "out/converge.h5 --output curves.json",
+                               "Trains in plain PyTorch what zpp_converge trained without compression."),
+        "curve-table": Command("curves.curve_table", "out/converge.h5 --curves curves.json --output compared",
+                               "Says whether both have the same loss curve."),
+    },
     "Peers": {
         "peer-fsdp2": Command("peers.fsdp2", "--num-layers 12 --hidden-size 768 --json fsdp2.json",
                               "Times the training of a GPT with PyTorch FSDP2."),

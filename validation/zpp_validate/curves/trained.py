@@ -1,0 +1,94 @@
+"""What a trace of zpp_converge says was trained without compression, so far as it takes to train it again."""
+
+import json
+from dataclasses import dataclass
+
+from zpp_validate.convergence import merged
+from zpp_validate.readers.converge_file import Study
+from zpp_validate.readers.trace_format import TOKEN_LEVELS
+
+SCHEMA = "zeropp-torch-curve"
+
+
+class Refused(ValueError):
+    """One line: why it cannot be trained again, or compared."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    setting: str
+    config: dict  # without the seed and the place of the data
+    path: str  # of the data, where the trace was made
+    backend: str
+    world_size: int
+    runs: list  # converge_file.Run, by seed
+
+    @property
+    def compute(self):
+        """What weights are rounded to for forward and backward."""
+        return "bf16" if self.config.get("bf16", {}).get("enabled") else "fp32"
+
+    @property
+    def activations(self):
+        """The host back end keeps them in fp32."""
+        return self.compute if self.backend == "cuda" else "fp32"
+
+
+def setting_of(study, name):
+    plain = [setting for setting in study.settings if setting.level in TOKEN_LEVELS and setting.uncompressed and setting.runs]
+    names = ", ".join(setting.name for setting in plain) or "none"
+    chosen = [setting for setting in plain if name in (None, setting.name)]
+    if len(chosen) != 1:
+        raise Refused(f"{len(chosen)} of its uncompressed settings ({names}) are meant: name one with --setting")
+    return chosen[0]
+
+
+def check(config):
+    """Refuses what PyTorch is not told to do here."""
+    own = config["zeropp"]
+    for what, found, wanted in (("the model is", own["model"]["name"], "gpt"),
+                                ("the optimizer is", config["optimizer"]["type"], "AdamW"),
+                                ("fp16 is", config.get("fp16", {}).get("enabled", False), False),
+                                ("the optimizer's moments are kept in", own.get("moments", "fp32"), "fp32")):
+        if found != wanted:
+            raise Refused(f"{what} {found}, and only {wanted} is trained again")
+    if not own["evaluation_interval"]:
+        raise Refused("it has no held-out losses: evaluation_interval is 0")
+
+
+def read(paths, setting=None):
+    """Of traces that are parts of one matrix. Throws Refused."""
+    try:
+        trace, _ = merged.read(paths)
+    except merged.Refused as refused:
+        raise Refused(str(refused)) from None
+    if trace.app != "converge" or trace.problems:
+        raise Refused(f"{trace.path}: {trace.problems[0] if trace.problems else 'no trace of zpp_converge'}")
+    study = Study(trace)
+    chosen = setting_of(study, setting)
+    runs = sorted(chosen.runs.values(), key=lambda run: run.seed)
+    try:
+        config, path = merged.without_place(chosen.config_json), json.loads(chosen.config_json)["zeropp"]["data"].get("path", "")
+        check(config)
+        steps = config["zeropp"]["train_steps"]
+    except (TypeError, KeyError, ValueError) as error:
+        raise Refused(f"{trace.path}: setting {chosen.name}: {error}") from None
+    for run in runs:
+        if run.verdict != "VALID" or run.skipped or run.steps != steps:
+            raise Refused(f"{trace.path}: seed {run.seed} has {run.steps} of {steps} steps, {run.skipped} skipped, and is {run.verdict}")
+    sizes = {run.world_size for run in runs}
+    if len(sizes) > 1:
+        raise Refused(f"{trace.path}: its runs are of {sorted(sizes)} ranks: give traces of one number")
+    return Trained(chosen.name, config, path, trace.attributes["backend"], sizes.pop(), runs)
+
+
+def read_curves(path, trained):
+    """The JSON of torch-curve, where it is of what was trained. Throws Refused, OSError."""
+    try:
+        curves = json.loads(path.read_text())
+        own = (curves["setting"], curves["config"], curves["activations"], curves["schema"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{path} is no file of torch-curve: {error}") from None
+    if own != (trained.setting, trained.config, trained.activations, SCHEMA):
+        raise Refused(f"{path} is of another setting or configuration than the traces: name another file")
+    return curves
