@@ -15,6 +15,7 @@ import unittest
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 import synthetic_converge as made
 import synthetic_trace
@@ -403,6 +404,26 @@ class Judge(unittest.TestCase):
             self.assertEqual(self.judge(one, str(two), code=2)[1],
                              f"converge: error: {one} and {two} are no parts of one matrix: {reason}\n")
         self.judge(one, str(two), "--across-versions")
+
+    def test_settings_that_two_matrices_share(self):
+        """Settings that are left out may differ; those that stay are judged as if nothing else were there."""
+        one = self.matrix(seeds=(1, 2, 3), name="a.h5")
+        two = self.matrix(set_in("settings", "name", "nearer", 1), seeds=(4, 5, 6), name="b.h5", random_seed=2)
+        only = ("--only", "base", "--only", "int4", "--only", "weights")
+        out, _ = self.judge(one, str(two), *only)
+        self.assertIn("Of their settings only base, int4, weights count.\n", out)
+        rows = self.rows()
+        self.assertEqual((set(rows), {row["seeds"] for row in rows.values()}), ({"int4", "weights"}, {6}))
+        losses = {}
+        for path in (one, two):
+            with h5py.File(path) as file:
+                names = file["settings/name"].asstr()[:]
+                losses |= {(names[setting], seed): loss for setting, seed, loss in zip(
+                    file["runs/setting"], file["runs/seed"], file["runs/final_held_out_loss"])}
+        for name, row in rows.items():
+            self.assertAlmostEqual(row["difference"], np.mean([losses[name, seed] - losses["base", seed] for seed in range(1, 7)]), places=12)
+        for words, reason in ((("--only", "base", "--only", "near"), "has no setting near"), (("--only", "int4"), "a baseline")):
+            self.assertIn(reason, self.judge(one, str(two), *words, code=2)[1])
 
     def test_bad_usage(self):
         good = self.matrix()

@@ -1,11 +1,11 @@
 """Judges a matrix of zpp_converge: is it fit, which codecs train as well as none, and is the published order there?
 
-usage: zpp-validate converge TRACE... --output DIR [--across-versions] [--margin NATS] [--level P] [--fewest-seeds N]
+usage: zpp-validate converge TRACE... --output DIR [--across-versions] [--only SETTING]... [--margin NATS] [--level P] [--fewest-seeds N]
                              [--command TEXT]
 
 TRACE is the converge.h5 of zpp_converge; of several, runs of one matrix from other seeds, machines and days, all runs
 are judged together (merged.py): each file has to be whole, and they may differ in their seeds and in the place of the
-data alone. The matrix is checked first (converge_checker.py): schema and units, every run there and VALID, runs paired
+data alone. With --only these settings alone are judged, which several matrices may share. The matrix is checked first (converge_checker.py): schema and units, every run there and VALID, runs paired
 by seed and data, bytes counted as predicted, the quadratic within its bound and near enough to it, contracts. Of a
 matrix that fails nothing else is said. Then each setting of the levels markov and text beside its baseline, paired by
 seed:
@@ -62,6 +62,7 @@ def parse(words):
     parser = command_line.parser("converge", __doc__)
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="converge.h5 of zpp_converge; several are judged as one")
     parser.add_argument("--across-versions", action="store_true", help="several TRACEs may be of several commits")
+    parser.add_argument("--only", action="append", default=[], metavar="SETTING", help="that counts; once for each, baselines too [all]")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="table, rows, pictures, chapter")
     parser.add_argument("--margin", type=positive, default=0.02, metavar="NATS", help="of equivalence [0.02]")
     parser.add_argument("--level", type=share, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
@@ -93,7 +94,7 @@ def what_else(trace):
 def main(words):
     arguments = parse(words)
     try:
-        trace, notes = merged.read(arguments.traces, arguments.across_versions)
+        trace, notes = merged.read(arguments.traces, arguments.across_versions, arguments.only)
     except merged.Refused as refused:
         print(f"converge: error: {refused}", file=sys.stderr)
         return 2

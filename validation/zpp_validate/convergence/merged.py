@@ -2,7 +2,7 @@
 
 What has to be the same: the settings with their effective configuration, but for the seed and the place of the file; the data, by what
 is told of them; how many ranks and nodes train a run; and the commit, unless that is left free. A seed that is in two files counts as
-the first one's.
+the first one's. Settings that are left out do not have to be the same.
 """
 
 import copy
@@ -106,15 +106,41 @@ def append(whole, part):
     return doubled
 
 
-def read(paths, across_versions=False):
+def keep(trace, names):
+    """Leaves the settings of these names, with their runs and checks. Throws Refused where there is none of a name, or a
+    setting without its baseline."""
+    settings = trace.rows("settings")
+    missing = [name for name in names if name not in {row["name"] for row in settings}]
+    missing += [row["baseline"] for row in settings if row["name"] in names and row["baseline"] and row["baseline"] not in names]
+    if missing:
+        raise Refused(f"{trace.path} has no setting {missing[0]}, or it is a baseline that --only has not: "
+                      f"it has {', '.join(row['name'] for row in settings)}")
+    place = {}  # of a setting that stays, by its number
+    for index, row in enumerate(settings):
+        if row["name"] in names:
+            place[index] = len(place)
+    runs = [index for index, row in enumerate(trace.rows("runs")) if row["setting"] in place]
+    number = {index: new for new, index in enumerate(runs)}
+    places = {"settings": [("name", None)], "runs": [("setting", place)], "checks": [("first", number), ("second", number)]}
+    for group, keys in {**places, **{name: [("run", number)] for name in OF_RUNS}}.items():
+        rows = [row for index, row in enumerate(trace.rows(group))
+                if all(row[column] in names if map_ is None else row[column] in map_ for column, map_ in keys)]
+        for column in trace.columns.get(group, {}):
+            renumbered = dict(keys).get(column)
+            trace.columns[group][column] = [renumbered[row[column]] if renumbered else row[column] for row in rows]
+
+
+def read(paths, across_versions=False, only=()):
     """(Trace of all together, notes on what was done). Of files with problems of their own, or of other programs, the first is returned
-    alone, with its problems. Throws Refused."""
+    alone, with its problems. `only`: settings that count, where not all do. Throws Refused."""
     traces = [Trace(path) for path in paths]
     for trace in traces:
-        if not trace.problems and trace.app == "converge" and len(paths) > 1:
+        if not trace.problems and trace.app == "converge" and len(paths) + len(only) > 1:
             trace.problems = [f"{trace.path}: {reason}" for reason in converge_checker.problems(trace)]
         if trace.problems or trace.app != "converge":
             return trace, []
+        if only:
+            keep(trace, only)
     whole, notes = copy.deepcopy(traces[0]), []
     for path, part in zip(paths[1:], traces[1:]):
         differs = difference(traces[0], part, across_versions)
@@ -126,4 +152,6 @@ def read(paths, across_versions=False):
             notes.append(f"{path}: seed {seeds} of {len({name for name, _ in doubled})} settings are in a file before it, whose runs count")
     if len(paths) > 1:
         notes.insert(0, f"{len(paths)} files as one matrix: {', '.join(map(str, paths))}")
+    if only:
+        notes.append(f"Of their settings only {', '.join(only)} count")
     return whole, notes

@@ -1,6 +1,6 @@
 """Says from a pilot how many seeds a matrix of zpp_converge needs, before it is run.
 
-usage: zpp-validate power TRACE... [--half-width NATS] [--margin NATS] [--harm NATS] [--settings N] [--seeds LIST]
+usage: zpp-validate power TRACE... [--only SETTING]... [--half-width NATS] [--margin NATS] [--harm NATS] [--settings N] [--seeds LIST]
 
 TRACE is the converge.h5 of a pilot: a baseline and a setting at least, from two seeds at least; five or more say something about how
 far differences spread. Several are taken together, as zpp-validate converge takes them. For each setting beside its baseline:
@@ -49,6 +49,7 @@ def parse(words):
     parser = command_line.parser("power", __doc__)
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="converge.h5 of a pilot; several are taken as one")
     parser.add_argument("--across-versions", action="store_true", help="several TRACEs may be of several commits")
+    parser.add_argument("--only", action="append", default=[], metavar="SETTING", help="that counts; once for each, baselines too [all]")
     parser.add_argument("--half-width", type=converge.positive, default=0.003, metavar="NATS", help="wanted of the 95 %% interval [0.003]")
     parser.add_argument("--margin", type=converge.positive, default=0.005, metavar="NATS", help="of equivalence [0.005]")
     parser.add_argument("--harm", type=converge.positive, default=0.005, metavar="NATS", help="that is to be found [0.005]")
@@ -154,7 +155,7 @@ def advice(pilots, arguments, compared):
 def main(words):
     arguments = parse(words)
     try:
-        trace, notes = merged.read(arguments.traces, arguments.across_versions)
+        trace, notes = merged.read(arguments.traces, arguments.across_versions, arguments.only)
     except merged.Refused as refused:
         print(f"power: error: {refused}", file=sys.stderr)
         return 2
