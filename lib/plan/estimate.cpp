@@ -55,7 +55,7 @@ StepTraffic traffic_of(const PlannedRun& run, bool same_weights) {
 trace::CollectiveRow row_of(const Op& op, const collective::Description& described) {
   trace::CollectiveRow row = described.row;
   const bool of_weights = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary ||
-                          op.kind == OpKind::refresh;
+                          op.kind == OpKind::exchange || op.kind == OpKind::refresh;
   if (of_weights) row.phase = zero::name_of(zero::training_phase(op));
   return row;
 }

@@ -18,6 +18,7 @@
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
+#include "lib/zero/communication/weight_exchange.hpp"
 #include "lib/zero/communication/weight_gather.hpp"
 #include "lib/zero/engine/checkpoint_state.hpp"
 #include "lib/zero/engine/codec_controller.hpp"
@@ -95,6 +96,11 @@ class Engine {
   bool restore_widths(const HasSlice& has, const ReadSlice& read) {
     return state_.restore_widths(has, read);
   }
+  /// Reads the saved copies of weight differences too, after restore(). False, and the next step
+  /// sends whole weights, where `has` does not know them; true without weight differences.
+  bool restore_copies(const HasSlice& has, const ReadSlice& read) {
+    return state_.restore_copies(has, read);
+  }
   [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
   /// Goes on with another loss scale, between steps; what error feedback keeps follows.
   void set_loss_scale(const LossScale::State& state) { step_.set_loss_scale(state); }
@@ -124,6 +130,7 @@ class Engine {
   // Destroyed first, which withdraws the collectives that an error left under way before the memory
   // that they write is freed.
   WeightGather weight_gather_;
+  WeightExchange weight_exchange_;
   GradientReduce gradient_reduce_;
 };
 
