@@ -69,7 +69,7 @@ std::vector<PlannedCollective> collectives_of(const PlannedRun& run) {
             made, [&](const PlannedCollective& other) { return trace::same_keys(other.row, row); });
         if (found == made.end()) found = made.insert(made.end(), {row, {}});
         trace::CollectiveRow& sums = found->row;
-        ++sums.calls;
+        sums.calls += described.runs;
         sums.wire_bytes_intra = saturated_sum(sums.wire_bytes_intra, sent.bytes.intra, 1);
         sums.wire_bytes_inter = saturated_sum(sums.wire_bytes_inter, sent.bytes.inter, 1);
         add(found->messages, sent.messages);

@@ -168,7 +168,10 @@ struct Recorder {
   std::vector<EvaluationRow> evaluations;
   std::vector<CheckpointRow> checkpoints;  ///< where the run saves itself
   std::vector<UnitRow> units;
-  std::vector<ErrorRow> errors;                   ///< where the engine measures them
+  std::vector<ErrorRow> errors;  ///< where the engine measures them
+  /// What copies of the weights the checkpoint had that the run goes on from: `none`; those of the
+  /// weights before the last step, `behind`; or after it, `current`.
+  std::string copies_found = "none";
   std::vector<CodecRow> codecs;                   ///< where they depend on step or unit
   std::vector<WidthRow> widths;                   ///< with adaptive bits
   std::uint64_t width_budget = 0;                 ///< with adaptive bits: bytes a step, all ranks

@@ -174,6 +174,7 @@ bool CheckpointState::restore_copies(const HasSlice& has, const ReadSlice& read)
   }
   std::uint64_t version = 0;
   read(kCopyVersion, std::as_writable_bytes(std::span(&version, 1)));
+  if (version == 0) return true;  // the run that saved them had not yet filled them either
   const Stream& compute = context_.compute();
   for (std::size_t u = 0; u < units.size(); ++u) {
     memory_.secondary->set_version(u, version);
@@ -186,6 +187,7 @@ bool CheckpointState::restore_copies(const HasSlice& has, const ReadSlice& read)
     }
   }
   context_.progress.secondary_version = version;
+  context_.recorder.copies_found = version == context_.progress.version ? "current" : "behind";
   return true;
 }
 

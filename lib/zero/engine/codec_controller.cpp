@@ -79,7 +79,7 @@ void CodecController::apply() {
   const bool restored = choice_.weights.empty() && progress.steps.begun > 0;
   if (next.weights != (restored ? codecs.at(progress.steps.begun - 1) : choice_).weights)
     progress.secondary_version = 0;
-  next.whole_weights = progress.secondary_version == 0 || codecs.refreshes_at(progress.steps.taken);
+  if (progress.secondary_version == 0) next.whole_weights = true;
   if (next == choice_) return;
   const CodecChoice before = std::exchange(choice_, std::move(next));
   context_.plan.use(choice_);

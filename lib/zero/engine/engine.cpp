@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lib/zero/engine/copy_hashes.hpp"
 #include "lib/zero/engine/master_weights.hpp"
 #include "lib/zero/engine/memory_report.hpp"
 
@@ -81,6 +82,10 @@ double Engine::evaluate(const Batch& batch) {
 }
 
 std::string Engine::parameters_hash() const { return zero::parameters_hash(context_, state_); }
+
+std::vector<std::string> Engine::copy_hashes() const {
+  return zero::copy_hashes(context_, memory_);
+}
 
 std::vector<float> Engine::gather_master(std::size_t unit) const {
   return zero::gather_master(context_, state_, unit);

@@ -35,8 +35,8 @@ Finish StepOperations::gather(const Op& op, Phase phase) {
 }
 
 Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
-  ++context_.recorder.counters["secondary_gathers"];
   const auto& pieces = context_.weight_gather.secondary(op.index, phase);
+  context_.recorder.counters["secondary_gathers"] += pieces.size();
   const ConstView shard = memory_.secondary->read(op.index, context_.progress.version);
   const View full = memory_.gathered(op);
   const std::size_t from = shard.count / pieces.size();

@@ -49,10 +49,10 @@ class CodecTable {
   /// Codecs in force in the step after `step` others, and in evaluations before it. Adaptive values
   /// have index 0.
   [[nodiscard]] CodecChoice at(std::uint64_t step) const;
-  /// Whether the weights that `taken` steps have made go to the nodes' copies whole, whatever these
-  /// hold.
-  [[nodiscard]] bool refreshes_at(std::uint64_t taken) const {
-    return taken == 0 || (refresh_interval_ > 0 && taken % refresh_interval_ == 0);
+  /// Whether what the step after `step` others sends to the nodes' copies are whole weights,
+  /// whatever the copies hold.
+  [[nodiscard]] bool refreshes_at(std::uint64_t step) const {
+    return step == 0 || (refresh_interval_ > 0 && step % refresh_interval_ == 0);
   }
   /// Group of each unit: units of one group take the same gradient codecs in every step, and may
   /// share a bucket.

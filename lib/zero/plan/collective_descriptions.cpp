@@ -18,6 +18,7 @@ void repeat(collective::Description& description, std::size_t times) {
   scale(description.bytes);
   scale(description.messages);
   description.workspace *= times;
+  description.runs = times;
 }
 
 }  // namespace
