@@ -92,7 +92,7 @@ class Settings:
             partition=zero["zero_hpz_partition_size"],
             bucket_elements=zero["reduce_bucket_size"],
             accumulation=config["gradient_accumulation_steps"],
-            all_gather=own["all_gather_algorithm"],
+            all_gather=own.get("all_gather_algorithm", "two-level"),  # with weight differences nothing may be gathered over all ranks
             reduce_scatter=own["reduce_scatter_algorithm"],
             secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
             optimizer_states=optimizer_states(config["optimizer"]),
