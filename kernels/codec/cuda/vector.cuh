@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/core/copy_maths.hpp"
 #include "kernels/core/dtype.hpp"
 #include "kernels/core/half.hpp"
 
