@@ -63,7 +63,7 @@ struct CodecOps {
   void (*encode)(const Params&, ConstView memory, const Layout&, WireImages out, StreamHandle);
   /// Wire images -> values, saturating at the largest finite value of the memory dtype.
   void (*decode)(const Params&, ConstWireImages in, const Layout&, View memory, StreamHandle);
-  /// As decode(), but each value is added to what memory holds: with_difference() of
+  /// Wire images -> values that are added to what memory holds, by with_difference() of
   /// kernels/core/copy_maths.hpp.
   void (*decode_onto)(const Params&, ConstWireImages in, const Layout&, View memory, StreamHandle);
   /// accumulator[0 .. n) += the first n values of one image that holds `wire_elements` values.

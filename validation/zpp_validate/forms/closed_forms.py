@@ -492,9 +492,10 @@ class Run:
         if self.settings.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
         self.whole_units("initial", volume)
-        self.take(max(first - 1, 0))
-        self.held = found != "none"
-        self.valid = {unit for unit in range(len(self.shards)) if found == "current"}
+        if found != "none":  # copies of the weights are of the step before, with its codecs
+            self.take(first - 1)
+            self.held = True
+            self.valid = {unit for unit in range(len(self.shards)) if found == "current"}
         for step in range(len(skipped) + 1):
             self.begun = first + step
             self.take(self.begun)
