@@ -60,8 +60,9 @@ class Timers {
 /// One row per (operation, algorithm, codec, group). Bytes are of this rank.
 struct CollectiveRow {
   std::string operation;  ///< "all_gather", "reduce_scatter", ...
-  std::string
-      purpose;        ///< "weights", "weights_secondary", "gradients": which traffic of the engine
+  /// Traffic of the engine: "weights", "weights_secondary", "weights_difference", "weights_copy",
+  /// "gradients", "gradients_across".
+  std::string purpose;
   std::string phase;  ///< "initial", "forward", "backward", "update", "evaluation"
   std::string algorithm;
   std::string codec;  ///< canonical; two hops: "int4:128/int4:128"

@@ -494,8 +494,8 @@ class Run:
         self.whole_units("initial", volume)
         if found != "none":  # copies of the weights are of the step before, with its codecs
             self.take(first - 1)
-            self.held = True
-            self.valid = {unit for unit in range(len(self.shards)) if found == "current"}
+        self.held = found != "none"
+        self.valid = {unit for unit in range(len(self.shards)) if found == "current"}
         for step in range(len(skipped) + 1):
             self.begun = first + step
             self.take(self.begun)
