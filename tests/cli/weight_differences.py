@@ -19,7 +19,7 @@ RUNS = {
     "interval": ["--weight-refresh-interval", "3", "--eval-interval", "2", "--eval-iters", "1", "--weight-copy-dtype", "fp32"],
     "codecs": ["--weight-difference-codec", "int3:64+had32", "--weight-codec", "none", "--pipeline-depth", "2"],
     "schedule": ["--codec-schedule", json.dumps(SCHEDULE), "--gradient-accumulation-steps", "2"],
-    "units that stay": ["--param-persistence-threshold", "5000", "--max-reuse-distance", "20000", "--save", "kept", "--save-interval", "4"],
+    "units that stay": ["--param-persistence-threshold", "5000", "--all-gather-algorithm", "flat", "--max-reuse-distance", "20000", "--save", "kept", "--save-interval", "4"],
     "updates in backward": ["--update-in-backward"],
     "offload": ["--offload-optimizer", "cpu", "--offload-param", "cpu"],
 }
