@@ -106,6 +106,7 @@ int run_break_even(int argc, char** argv) {
   describe(app, "breakeven");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     take_model(asked.on.job, given);
+    take_step(asked.on.job, given);
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = read(asked.on, given);
     variants = variants_of(asked.on, topology, given, "breakeven");

@@ -124,13 +124,16 @@ std::string why_this_factor(const Comparison& comparison, const Compared& about)
         "node has one rank, or weights stay gathered.",
         factor);
   }
-  const std::string weights = sent_as(all.zero.weight_codec, all.zero.compute);
+  const zero::WeightDifferenceOptions& differences = all.zero.weight_differences;
+  const std::string weights =
+      differences.enabled ? "as differences in " + sent_as(differences.codec, all.zero.compute)
+                          : "in " + sent_as(all.zero.weight_codec, all.zero.compute);
   const std::string gradients = sent_as(all.zero.gradient_codec_inter, all.zero.compute);
   const char* const but = comparison.weights_stay ? ", but for weights that stay gathered," : "";
   if (steps == 1) {
     return fmt::format(
         "The factor is {:.2f} with one micro-step a step: ZeRO-3 sends the weights across nodes "
-        "twice{} and the gradients once, in {}; ZeRO++ sends the weights once, in {}, and the "
+        "twice{} and the gradients once, in {}; ZeRO++ sends the weights once, {}, and the "
         "gradients once, in {}. More micro-steps make it larger in zpp_train, because the "
         "secondary copy of hpZ serves later forwards too; in DeepSpeed it stays, because every "
         "forward gathers across nodes.",
@@ -138,7 +141,7 @@ std::string why_this_factor(const Comparison& comparison, const Compared& about)
   }
   return fmt::format(
       "The factor is {:.2f} with {} micro-steps a step (gradient accumulation) and {:.2f} with "
-      "one: ZeRO-3 gathers the weights across nodes {} times a step{} and ZeRO++ once, in {}, "
+      "one: ZeRO-3 gathers the weights across nodes {} times a step{} and ZeRO++ once, {}, "
       "because the secondary copy of hpZ serves all later forwards and backwards; gradients cross "
       "nodes once a micro-step, in {}.",
       factor, steps, comparison.in_turn.back().reduction, 2 * steps, *but != 0 ? but : ",", weights,

@@ -41,6 +41,7 @@ int run_estimate(int argc, char** argv) {
   describe(app, "estimate");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     take_model(job, given);
+    take_step(job, given);
     topology = topology_of(job);
     config::resolve(job.config, given, machine_for(topology));
   };

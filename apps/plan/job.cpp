@@ -74,7 +74,8 @@ std::vector<config::Option> options(Job& job) {
        .flag = "--step",
        .field = &job.step,
        .help = "Steps before the planned one; it decides where "
-               "zeropp.codec_schedule changes codecs",
+               "zeropp.codec_schedule changes codecs; unless given, 1 with "
+               "zeropp.weight_differences, whose first step sends whole weights",
        .unit = "steps"},
       {.path = "plan.model_preset",
        .flag = "--model-preset",
@@ -136,6 +137,11 @@ void take_model(Job& job, const std::vector<config::Option>& given) {
   const HfModel read = read_hf_config(job.hf_config);
   take_sizes(model, read.model, given);
   log::info(read.note);
+}
+
+void take_step(Job& job, const std::vector<config::Option>& given) {
+  const bool first_differs = job.config.zero.weight_differences.enabled;
+  if (first_differs && !config::is_given(given, "plan.step")) job.step = 1;
 }
 
 config::Machine machine_for(const comm::Topology& topology, bool rdma) {

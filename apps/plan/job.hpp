@@ -41,6 +41,10 @@ comm::Topology topology_of(Job& job);
 /// transformer, where the file cannot be read, and where nobody gave the size of a transformer.
 void take_model(Job& job, const std::vector<config::Option>& given);
 
+/// Plans the second step of a run with weight differences, unless `given` says which: the first one
+/// sends whole weights.
+void take_step(Job& job, const std::vector<config::Option>& given);
+
 /// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network
 /// with RDMA or of sockets, and all that is registered in this build.
 config::Machine machine_for(const comm::Topology& topology, bool rdma = true);

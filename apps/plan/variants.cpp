@@ -64,6 +64,8 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
     config.zero.quantized_gradients = feature.qgz;
     config.zero.hpz_partition_size =
         feature.hpz ? static_cast<std::size_t>(topology.ranks_per_node) : 1;
+    config.zero.weight_differences.enabled =
+        base.zero.weight_differences.enabled && feature.qwz && feature.hpz;
     config::resolve(config, given, machine_for(asked, topology));
     made.features.push_back(std::move(config));
   }

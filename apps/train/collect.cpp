@@ -79,6 +79,8 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.flops_per_token = model.flops_per_token();
   data.hardware_flops_per_token = model.hardware_flops_per_token();
   if (config.hash_parameters) data.parameters_hash = session.engine().parameters_hash();
+  if (config.hash_parameters) data.copies = session.engine().copy_hashes();
+  data.copies_found = recorder.copies_found;
   data.verdict = verdict_of(recorder);
   data.first_step = recorder.first_step;
   data.interrupted = recorder.interrupted;

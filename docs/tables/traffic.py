@@ -11,6 +11,7 @@ MODEL = ["--num-layers", "40", "--hidden-size", "6144", "--num-attention-heads",
 QWZ = ["--zero-quantized-weights"]
 HPZ = ["--zero-hpz-partition-size", str(GPUS)]
 QGZ = ["--zero-quantized-gradients"]
+DIFFERENCES = [*QWZ, *HPZ, *QGZ, "--weight-differences"]
 
 ACROSS = (NODES - 1) / NODES
 INT8 = 1 + 2 / 256  # bytes a value: codes and a bf16 scale a block
@@ -102,6 +103,18 @@ def everything(programs):
     return gathers(programs, QWZ + HPZ + QGZ, [CODED, NOTHING, REDUCED])
 
 
+def differences(programs):
+    return gathers(programs, DIFFERENCES, [("(K - 1) / K x P (1/2 + 2/128)", INT4), NOTHING, REDUCED])
+
+
+def differences_beside(programs):
+    """ZeRO++ with weight differences and without, beside ZeRO-3."""
+    cases = [("ZeRO-3", []), ("ZeRO++", QWZ + HPZ + QGZ), ("ZeRO++ with weight differences", DIFFERENCES)]
+    sent = {name: Plan(programs, *flags).sent() for name, flags in cases}
+    rows = [[name, f"{sent[name]:.2f}", f"{sent['ZeRO-3'] / sent[name]:.2f}x"] for name, _ in cases]
+    return markdown.table(["configuration", "GB out of a node", "less than ZeRO-3"], rows, right=(1, 2))
+
+
 def parts(programs):
     """Each part alone and all of them, beside ZeRO-3."""
     cases = [("ZeRO-3", []), ("qwZ", QWZ), ("hpZ", HPZ), ("qgZ", QGZ), ("ZeRO++", QWZ + HPZ + QGZ)]
@@ -143,5 +156,6 @@ def feedback(programs):
     return markdown.table(["hops", "kept in", "GiB a GPU", "bytes a parameter"], rows, right=(2, 3))
 
 
-TABLES = {"stages": stages, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts,
+TABLES = {"stages": stages, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts, "differences": differences,
+          "differences-beside": differences_beside,
           "micro-steps": micro_steps, "partitions": partitions, "feedback": feedback}

@@ -63,6 +63,9 @@ struct CodecOps {
   void (*encode)(const Params&, ConstView memory, const Layout&, WireImages out, StreamHandle);
   /// Wire images -> values, saturating at the largest finite value of the memory dtype.
   void (*decode)(const Params&, ConstWireImages in, const Layout&, View memory, StreamHandle);
+  /// Wire images -> values that are added to what memory holds, by with_difference() of
+  /// kernels/core/copy_maths.hpp.
+  void (*decode_onto)(const Params&, ConstWireImages in, const Layout&, View memory, StreamHandle);
   /// accumulator[0 .. n) += the first n values of one image that holds `wire_elements` values.
   void (*decode_add)(const Params&, ConstWireImages in, std::size_t wire_elements, std::size_t n,
                      float* accumulator, StreamHandle);
@@ -124,6 +127,10 @@ class Codec {
   }
   void decode(ConstWireImages in, const Layout& layout, View memory, StreamHandle stream) const {
     ops_->decode(params_, in, layout, memory, stream);
+  }
+  void decode_onto(ConstWireImages in, const Layout& layout, View memory,
+                   StreamHandle stream) const {
+    ops_->decode_onto(params_, in, layout, memory, stream);
   }
   void decode_add(ConstWireImages in, std::size_t wire_elements, std::size_t n, float* accumulator,
                   StreamHandle stream) const {

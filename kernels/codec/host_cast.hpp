@@ -50,7 +50,7 @@ struct HostKernels<Format> {
     });
   }
 
-  template <class Memory>
+  template <class Memory, bool kOnto>
   static void decode(const Params&, ConstWireImages in, const Layout& layout, Memory* memory) {
     const std::size_t n = layout.wire_elements();
     const std::size_t tiles = (n + kHostTile - 1) / kHostTile;
@@ -61,7 +61,13 @@ struct HostKernels<Format> {
       WireWalk(layout, image, first)
           .next(std::min(kHostTile, n - first),
                 [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t) {
-                  cast_values(source + wire, valid, memory + offset);
+                  if constexpr (kOnto) {
+                    for (std::size_t i = 0; i < valid; ++i) {
+                      put<true>(to_float(source[wire + i]), memory[offset + i]);
+                    }
+                  } else {
+                    cast_values(source + wire, valid, memory + offset);
+                  }
                 });
     });
   }

@@ -11,6 +11,7 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/rounded.hpp"
 #include "kernels/codec/wire.hpp"
+#include "kernels/core/copy_maths.hpp"
 #include "kernels/core/host_for.hpp"
 
 namespace zeropp::codec {
@@ -20,7 +21,7 @@ template <class Format>
 struct HostKernels;
 
 /// The host's table: checks, and the memory dtype as a type. `Kernels` has encode<Memory>(),
-/// decode<Memory>() and accumulate().
+/// decode<Memory, kOnto>(), which adds to memory with kOnto, and accumulate().
 template <class Kernels>
 CodecOps host_table() {
   CodecOps ops{};
@@ -37,7 +38,15 @@ CodecOps host_table() {
     check_memory(memory, layout, Backend::host);
     with_type(memory.dtype, [&](auto* element) {
       using Memory = std::remove_pointer_t<decltype(element)>;
-      Kernels::template decode<Memory>(params, in, layout, memory.as<Memory>());
+      Kernels::template decode<Memory, false>(params, in, layout, memory.as<Memory>());
+    });
+  };
+  ops.decode_onto = [](const Params& params, ConstWireImages in, const Layout& layout, View memory,
+                       StreamHandle) {
+    check_memory(memory, layout, Backend::host);
+    with_type(memory.dtype, [&](auto* element) {
+      using Memory = std::remove_pointer_t<decltype(element)>;
+      Kernels::template decode<Memory, true>(params, in, layout, memory.as<Memory>());
     });
   };
   ops.decode_add = [](const Params& params, ConstWireImages in, std::size_t wire_elements,
@@ -49,6 +58,16 @@ CodecOps host_table() {
     Kernels::accumulate(params, in, images, wire_elements, n, true, sum);
   };
   return ops;
+}
+
+/// A decoded value goes to memory, or onto what is there.
+template <bool kOnto, class Memory>
+void put(float value, Memory& memory) {
+  if constexpr (kOnto) {
+    memory = with_difference(memory, value);
+  } else {
+    memory = saturating_cast<Memory>(value);
+  }
 }
 
 /// Wire elements that one task handles, at least: what a task begins with is then of no weight.

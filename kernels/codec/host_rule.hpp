@@ -48,7 +48,7 @@ struct RuleKernels {
                      });
   }
 
-  template <class Memory>
+  template <class Memory, bool kOnto>
   static void decode(const Params& params, ConstWireImages in, const Layout& layout,
                      Memory* memory) {
     const std::size_t n = layout.wire_elements();
@@ -72,7 +72,7 @@ struct RuleKernels {
               walk.next(std::min<std::size_t>(kGroup, n - at),
                         [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t) {
                           for (std::size_t i = 0; i < valid; ++i) {
-                            memory[offset + i] = saturating_cast<Memory>(values[wire - at + i]);
+                            put<kOnto>(values[wire - at + i], memory[offset + i]);
                           }
                         });
             }

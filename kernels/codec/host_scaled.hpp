@@ -107,7 +107,7 @@ struct HostKernels<Format> {
                      });
   }
 
-  template <class Memory>
+  template <class Memory, bool kOnto>
   static void decode(const Params& params, ConstWireImages in, const Layout& layout,
                      Memory* memory) {
     const std::size_t n = layout.wire_elements();
@@ -122,7 +122,7 @@ struct HostKernels<Format> {
             const float scale = load_scale<Format>(encoded, shape, index);
             walk.next(std::min(block, n - index * block),
                       [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t) {
-                        store(encoded, scale, wire, wire + valid, memory + offset);
+                        store<kOnto>(encoded, scale, wire, wire + valid, memory + offset);
                       });
           }
         });
@@ -142,8 +142,8 @@ struct HostKernels<Format> {
   }
 
  private:
-  /// out[0 .. last - first) = wire elements [first, last), which lie in one block.
-  template <class Memory>
+  /// Wire elements [first, last), which lie in one block, go to out, or onto it.
+  template <bool kOnto, class Memory>
   static void store(const std::byte* image, float scale, std::size_t first, std::size_t last,
                     Memory* out) {
     using Chunk = HostChunk<Format>;
@@ -151,6 +151,12 @@ struct HostKernels<Format> {
       const auto* const payload =
           reinterpret_cast<const std::uint8_t*>(image) + start * Format::bits / 8;
       Memory* const target = out + (start + begin - first);
+      if constexpr (kOnto) {
+        float values[Chunk::kValues];
+        Chunk::decode(payload, scale, values);
+        for (std::size_t i = begin; i < end; ++i) put<true>(values[i], target[i - begin]);
+        return;
+      }
       if (end - begin == Chunk::kValues) {
         Chunk::decode(payload, scale, target);
         return;

@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/core/copy_maths.hpp"
 #include "kernels/core/host_for.hpp"
 #include "kernels/core/memory_ops.hpp"
 
@@ -61,10 +62,31 @@ void convert(ConstView source, View destination, StreamHandle stream) {
   });
 }
 
+void subtract(ConstView values, ConstView copy, View difference, StreamHandle) {
+  require_pair(values, copy, "subtract");
+  require_pair(values, difference, "subtract");
+  with_type(values.dtype, [&](auto* value_tag) {
+    with_type(copy.dtype, [&](auto* copy_tag) {
+      with_type(difference.dtype, [&](auto* to_tag) {
+        using To = std::remove_pointer_t<decltype(to_tag)>;
+        const auto* const from = values.as<std::remove_pointer_t<decltype(value_tag)>>();
+        const auto* const base = copy.as<std::remove_pointer_t<decltype(copy_tag)>>();
+        To* const to = difference.as<To>();
+        for_blocks("subtract", values.count, [=](std::size_t begin, std::size_t end) {
+          for (std::size_t i = begin; i < end; ++i) {
+            to[i] = difference_to<To>(to_float(from[i]), to_float(base[i]));
+          }
+        });
+      });
+    });
+  });
+}
+
 }  // namespace
 
 const MemoryOps& host_memory_ops() {
-  static constexpr MemoryOps kOps{.clear = clear, .copy = copy, .convert = convert};
+  static constexpr MemoryOps kOps{
+      .clear = clear, .copy = copy, .convert = convert, .subtract = subtract};
   return kOps;
 }
 

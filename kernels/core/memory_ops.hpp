@@ -18,6 +18,9 @@ struct MemoryOps {
   void (*copy)(ConstView source, View destination, StreamHandle);
   /// destination <- source, saturating; counts equal, dtypes any. Both in the back end's memory.
   void (*convert)(ConstView source, View destination, StreamHandle);
+  /// difference <- values - copy (copy_maths.hpp), saturating; counts equal, dtypes any. All in the
+  /// back end's memory.
+  void (*subtract)(ConstView values, ConstView copy, View difference, StreamHandle);
 };
 
 /// The host's table (Kokkos).

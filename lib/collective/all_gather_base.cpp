@@ -23,7 +23,8 @@ HopErrors* errors_of(const AllGatherPlan& plan) {
 bool goes_in_place(const AllGatherPlan& plan, const Traits& traits, std::size_t part_bytes) {
   const bool unpadded = part_bytes == plan.parts.count * size_of(plan.memory);
   return traits.in_place && plan.codec == codec::CodecSpec{} && plan.result == plan.memory &&
-         plan.parts.stride == plan.parts.count && !plan.feedback && (traits.modelled || unpadded);
+         plan.parts.stride == plan.parts.count && !plan.feedback && !plan.adds &&
+         (traits.modelled || unpadded);
 }
 
 }  // namespace
@@ -131,8 +132,13 @@ void AllGatherBase::decode(const Piece& piece, std::size_t index, std::size_t im
                                .slice_stride = 0,
                                .length = piece.chunk.length,
                                .padded = round_up(piece.chunk.length, codec_.block())};
-    codec_.decode({slot(piece, index), piece.image_bytes}, layout,
-                  full_.part(first, full_.count - first), stream_);
+    const codec::ConstWireImages from(slot(piece, index), piece.image_bytes);
+    const View to = full_.part(first, full_.count - first);
+    if (plan_.adds) {
+      codec_.decode_onto(from, layout, to, stream_);
+    } else {
+      codec_.decode(from, layout, to, stream_);
+    }
   });
 }
 

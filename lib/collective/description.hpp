@@ -33,6 +33,7 @@ struct Traffic {
 struct Description : Traffic {
   std::size_t workspace = 0;  ///< bytes that a run is lent
   trace::CollectiveRow row;   ///< that runs are counted in: its keys alone
+  std::size_t runs = 1;       ///< that are in flight together; bytes of all of them
 };
 
 /// Throw Error(usage) for an unknown name, with the nearest known.

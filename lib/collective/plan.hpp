@@ -46,6 +46,8 @@ struct AllGatherPlan {
   /// algorithms with the trait `any_codec`.
   std::optional<Feedback> feedback{};
   Dtype result = memory;  ///< dtype of `full`
+  /// What arrives is added to what `full` holds (kernels/core/copy_maths.hpp).
+  bool adds = false;
 };
 
 struct ReduceScatterPlan {

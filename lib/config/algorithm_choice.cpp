@@ -348,14 +348,15 @@ void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sh
   const bool shards =
       sends_on_rails(find(machine.all_gather, c.zero.all_gather_algorithm, "")) ||
       sends_on_rails(find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, ""));
-  const bool rails = c.transport == comm::Transport::nccl && (replicas || shards);
+  const bool differences = c.zero.weight_differences.enabled;
+  const bool rails = c.transport == comm::Transport::nccl && (replicas || shards || differences);
   if (c.rail_lanes == 0) {
     c.rail_lanes = rails ? typical_rail_lanes(machine) : 1;
   } else if (c.rail_lanes > 1 && !rails) {
     refuse(
         "zeropp.rail_lanes {} would have no effect: over nccl, on several nodes, only two-level "
-        "and 2-hop, where each has one rank all but the vendor's, and sums over shard groups send "
-        "on rails; leave it out",
+        "and 2-hop, where each has one rank all but the vendor's, weight differences, and sums "
+        "over shard groups send on rails; leave it out",
         c.rail_lanes);
   }
 }

@@ -109,14 +109,20 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
   const char* const gradient_codecs_need =
       "zero_optimization.zero_quantized_gradients, and other zeropp.adaptive_bits.values than "
       "gradients";
+  const auto differences = [&c, fixed_weights] {
+    return fixed_weights() && c.zero.weight_differences.enabled;
+  };
+  const char* const differences_need = "zeropp.weight_differences";
+  const char* const weight_codecs_need =
+      "zero_optimization.zero_quantized_weights, and other zeropp.adaptive_bits.values than "
+      "weights";
   return {
       {.path = "zeropp.weight_codec",
        .flag = "--weight-codec",
        .field = &c.zero.weight_codec,
-       .help = "Wire format of qwZ's gather",
+       .help = "Wire format of qwZ's gather; with weight differences, of whole weights",
        .in_effect = fixed_weights,
-       .effect_needs = "zero_optimization.zero_quantized_weights, and other "
-                       "zeropp.adaptive_bits.values than weights"},
+       .effect_needs = weight_codecs_need},
       {.path = "zeropp.gradient_codec_intra",
        .flag = "--gradient-codec-intra",
        .field = &c.zero.gradient_codec_intra,
@@ -129,6 +135,34 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .help = "Wire format of qgZ across nodes",
        .in_effect = fixed_gradients,
        .effect_needs = gradient_codecs_need},
+      {.path = "zeropp.weight_differences",
+       .flag = "--weight-differences",
+       .field = &c.zero.weight_differences.enabled,
+       .help = "Send across nodes how weights differ from the copy that every node holds; whole "
+               "weights, in weight_codec, go first (stage 3 with qwZ, and hpZ over the ranks of a "
+               "node)",
+       .in_effect = fixed_weights,
+       .effect_needs = weight_codecs_need},
+      {.path = "zeropp.weight_difference_codec",
+       .flag = "--weight-difference-codec",
+       .field = &c.zero.weight_differences.codec,
+       .help = "Wire format of weight differences",
+       .in_effect = differences,
+       .effect_needs = differences_need},
+      {.path = "zeropp.weight_copy_dtype",
+       .flag = "--weight-copy-dtype",
+       .field = &c.zero.weight_differences.copy,
+       .help = "Type of the copies that weight differences are added to; compute is the dtype that "
+               "the model computes in, and rounds each sum",
+       .in_effect = differences,
+       .effect_needs = differences_need},
+      {.path = "zeropp.weight_refresh_interval",
+       .flag = "--weight-refresh-interval",
+       .field = &c.zero.weight_differences.refresh_interval,
+       .help = "Steps after which whole weights go to the copies again, in weight_codec; 0: never",
+       .unit = "steps",
+       .in_effect = differences,
+       .effect_needs = differences_need},
       {.path = "zeropp.codec_schedule",
        .flag = "--codec-schedule",
        .field = codec_schedule_field(c.zero.codec_schedule),

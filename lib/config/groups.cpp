@@ -57,7 +57,7 @@ const std::vector<OptionGroup>& option_groups() {
       {"compression",
        "Compression",
        "Wire formats, and what becomes of their errors.",
-       {"zeropp.weight_codec", "zeropp.gradient_codec_", "zeropp.codec_schedule",
+       {"zeropp.weight_", "zeropp.gradient_codec_", "zeropp.codec_schedule",
         "zeropp.adaptive_bits.", "zeropp.error_feedback.", "zeropp.measure_quantization_error"}},
       {"precision",
        "Precision",

@@ -189,7 +189,12 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
         .help = "Algorithm of weight gathers, a name from zpp_info or auto; auto is two-level with "
                 "several nodes of several ranks, direct with nodes of one rank that send on lanes, "
                 "else over nccl, where nothing is deterministic, direct with qwZ (native-images "
-                "with a pipeline) and native without, else flat"},
+                "with a pipeline) and native without, else flat",
+        .in_effect =
+            [&c] { return !c.zero.weight_differences.enabled || c.zero.persistence_threshold > 0; },
+        .effect_needs =
+            "weights that are gathered over all ranks: no zeropp.weight_differences, or "
+            "zero_optimization.stage3_param_persistence_threshold"},
        {.path = "zeropp.secondary_gather_algorithm",
         .flag = "--secondary-gather-algorithm",
         .field = &c.zero.secondary_gather_algorithm,

@@ -160,6 +160,32 @@ void resolve_secondary(zero::Options& zero, const Machine& machine) {
   check_group_size(key, "--zero-hpz-partition-size overrides it", size, node, world, 1);
 }
 
+/// Differences go from node to node, to a copy of the weights in every node.
+void check_weight_differences(const TrainConfig& config, const Machine& machine) {
+  const zero::Options& zero = config.zero;
+  if (!zero.weight_differences.enabled) return;
+  const auto require = [](bool met, const std::string& needed) {
+    if (!met) refuse("zeropp.weight_differences needs {}: set that, or leave it out", needed);
+  };
+  require(zero.stage == 3, "zero_optimization.stage 3");
+  const auto node = static_cast<std::size_t>(machine.ranks_per_node);
+  require(
+      zero.hpz_partition_size == node && node > 1,
+      fmt::format("zero_optimization.zero_hpz_partition_size {}, the ranks of a node of several",
+                  std::max<std::size_t>(node, 2)));
+  require(machine.node_count > 1, "several nodes, which it sends less between");
+  if (zero.measure_errors > 0) {
+    refuse(
+        "zeropp.weight_differences and zeropp.measure_quantization_error, which measures what a "
+        "gather of whole weights loses: leave one of them out");
+  }
+  if (config.averaged_steps > 0) {
+    refuse(
+        "zeropp.weight_differences and zeropp.averaged_steps, which gives nodes weights that no "
+        "difference leads to: leave one of them out");
+  }
+}
+
 void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
   std::size_t& size = zero.shard_group_size;
   if (size == zero::kAllRanks) return;
@@ -241,6 +267,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_gradient_dtype(config.zero);
   check_adaptive_bits(config.zero, machine);
   resolve_secondary(config.zero, machine);
+  check_weight_differences(config, machine);
   resolve_shard_groups(config.zero, machine);
   resolve_schedule(config, given);
   resolve_decay(config, given);

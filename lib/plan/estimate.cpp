@@ -55,7 +55,7 @@ StepTraffic traffic_of(const PlannedRun& run, bool same_weights) {
 trace::CollectiveRow row_of(const Op& op, const collective::Description& described) {
   trace::CollectiveRow row = described.row;
   const bool of_weights = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary ||
-                          op.kind == OpKind::refresh;
+                          op.kind == OpKind::exchange || op.kind == OpKind::refresh;
   if (of_weights) row.phase = zero::name_of(zero::training_phase(op));
   return row;
 }
@@ -69,7 +69,7 @@ std::vector<PlannedCollective> collectives_of(const PlannedRun& run) {
             made, [&](const PlannedCollective& other) { return trace::same_keys(other.row, row); });
         if (found == made.end()) found = made.insert(made.end(), {row, {}});
         trace::CollectiveRow& sums = found->row;
-        ++sums.calls;
+        sums.calls += described.runs;
         sums.wire_bytes_intra = saturated_sum(sums.wire_bytes_intra, sent.bytes.intra, 1);
         sums.wire_bytes_inter = saturated_sum(sums.wire_bytes_inter, sent.bytes.inter, 1);
         add(found->messages, sent.messages);

@@ -41,11 +41,14 @@ class Costs {
                                : options_.shard_group_size)),
         secondary_(group_of(options_.hpz_partition_size)),
         replicas_(world_),
+        rails_(world_),
         choice_(work.choice) {
     secondary_.rail_lanes = 1;  // as hpZ's groups are made
     replicas_.nodes = world_.nodes / sharding_.nodes;
     replicas_.ranks_per_node = world_.ranks_per_node / sharding_.ranks_per_node;
     replicas_.groups_per_node = sharding_.ranks_per_node;
+    rails_.ranks_per_node = 1;
+    rails_.groups_per_node = world_.ranks_per_node;
     model::Options model = work.config.model;
     model.vocab_size = work.vocab_size;
     layers_ = layer_costs(model, work.config.train_micro_batch_size_per_gpu, options_.compute,
@@ -86,6 +89,8 @@ class Costs {
                        {},
                        1},
                       secondary_);
+      case OpKind::exchange:
+        return exchange(op.index);
       case OpKind::keep_secondary:
         return kernel_of(2 * bytes() * static_cast<double>(unit(op.index).secondary));
       case OpKind::forward:
@@ -159,9 +164,13 @@ class Costs {
 
   OpCost global(std::size_t index) {
     const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
-    const OpCost sent =
-        gather({options_.all_gather_algorithm, unit(index).shard, options_.compute, codec, depth()},
-               sharding_);
+    return uploading(index, gather({options_.all_gather_algorithm, unit(index).shard,
+                                    options_.compute, codec, depth()},
+                                   sharding_));
+  }
+
+  /// A gather of weights that may have to come from the host first.
+  [[nodiscard]] OpCost uploading(std::size_t index, const OpCost& sent) const {
     const auto uploaded = static_cast<double>(zero::upload_bytes(unit(index), options_));
     if (uploaded == 0) return sent;
     OpCost cost{.start = {}, .finish = sent.finish, .pieces = sent.pieces};
@@ -169,6 +178,21 @@ class Costs {
                    uploaded / upload_rate() / static_cast<double>(sent.pieces));
     for (const Stage& stage : sent.start) cost.start.add(stage);
     return cost;
+  }
+
+  /// Along a rail, with what a difference reads of the weights and the copy, and writes; a decoded
+  /// value is added to the copy, which is read once more than a gather's.
+  OpCost exchange(std::size_t index) {
+    const zero::UnitPartition& of = unit(index);
+    const auto& codec = choice_.whole_weights ? work_.codecs.weights(index)[choice_.weights[index]]
+                                              : options_.weight_differences.codec;
+    OpCost cost =
+        joined(gather({zero::kExchange, of.shard, options_.compute, codec, depth()}, rails_));
+    const auto copied = static_cast<double>(size_of(of.secondary_dtype));
+    const double moved = static_cast<double>(of.shard) * (kFp32 + copied + bytes()) +
+                         static_cast<double>(of.secondary) * copied;
+    if (!choice_.whole_weights) cost.start.add(Resource::gpu, kernel(moved));
+    return uploading(index, cost);
   }
 
   [[nodiscard]] double upload_rate() const {
@@ -276,6 +300,7 @@ class Costs {
   ClusterGroup sharding_;  ///< of the ranks that share a copy
   ClusterGroup secondary_;
   ClusterGroup replicas_;  ///< of the replicas of a shard
+  ClusterGroup rails_;
   const zero::CodecChoice& choice_;
   std::vector<LayerCost> layers_;
   std::vector<double> offloaded_;  ///< by unit

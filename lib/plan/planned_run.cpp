@@ -23,6 +23,7 @@ const config::TrainConfig& plannable(const config::TrainConfig& config) {
 void add_volumes(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t times) {
   add(sums.gather, values.gather, times);
   add(sums.gather_secondary, values.gather_secondary, times);
+  add(sums.exchange, values.exchange, times);
   add(sums.refresh, values.refresh, times);
   add(sums.reduce, values.reduce, times);
   add(sums.gather_sum, values.gather_sum, times);
@@ -75,11 +76,11 @@ void PlannedRun::add_up() {
     const zero::GradientDescriptions gradients(config_.zero, first_.codecs, first_.units,
                                                first_.reductions.buckets, job);
     zero::Volumes sent;
-    weights.add_volumes(first_.choice.weights, sent);
+    weights.add_volumes(first_.choice, sent);
     gradients.add_volumes(first_.choice.gradients, sent);
     add_volumes(over_ranks_, sent, times);
     zero::Volumes messages;
-    weights.add_messages(first_.choice.weights, messages);
+    weights.add_messages(first_.choice, messages);
     gradients.add_messages(first_.choice.gradients, messages);
     add_volumes(messages_, messages, times);
   }

@@ -38,6 +38,7 @@ void require_searchable(const config::TrainConfig& base) {
   if (base.zero.error_feedback.hops != zero::FeedbackHops::none) refuse("zeropp.error_feedback");
   if (base.zero.shard_group_size != zero::kAllRanks) refuse("zeropp.shard_group_size");
   if (base.zero.measure_errors > 0) refuse("zeropp.measure_quantization_error");
+  if (base.zero.weight_differences.enabled) refuse("zeropp.weight_differences");
 }
 
 /// What ranks say to each other, without what they compute.

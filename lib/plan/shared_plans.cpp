@@ -112,7 +112,8 @@ SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
                             options.hpz_partition_size, options.compute, 1, options.shard_multiple);
   Gathers of_kinds;
   of_kinds.workspaces.resize(kinds_.size());
-  const std::vector<std::size_t> only_codec(kinds_.size(), 0);
+  zero::CodecChoice only_codec;
+  only_codec.weights.resize(kinds_.size());
   for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
     const zero::WeightDescriptions gather(
         options, table, partitions,
@@ -224,6 +225,7 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept
   made.step = step_bytes(plan,
                          {.gather = global.bytes,
                           .gather_secondary = secondary ? secondary->bytes : global.bytes,
+                          .exchange = {},
                           .refresh = global.bytes,
                           .reduce = reduced.bytes,
                           .gather_sum = reduced.gather_sum,

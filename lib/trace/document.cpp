@@ -289,6 +289,13 @@ Group codecs(const TraceData& t) {
            column("gradients_inter", "", "Of their second hop", rows, &CodecRow::gradients_inter)}};
 }
 
+Group weight_copies(const TraceData& t) {
+  return {"weight_copies",
+          {{"found", t.copies_found}},
+          {column("hash", "", "SHA-256 of the copy of the weights that a node holds, by node",
+                  t.copies, [](const std::string& hash) { return hash; })}};
+}
+
 Group adaptive_bits(const TraceData& t) {
   const auto& rows = t.widths;
   return {"adaptive_bits",
@@ -354,6 +361,7 @@ Document describe(const TraceData& trace) {
     document.groups.push_back(std::move(group));
   }
   if (trace.error_interval > 0) document.groups.push_back(errors(trace));
+  if (!trace.copies.empty()) document.groups.push_back(weight_copies(trace));
   if (!trace.codecs.empty()) document.groups.push_back(codecs(trace));
   if (trace.width_budget > 0) document.groups.push_back(adaptive_bits(trace));
   if (trace.averages) document.groups.push_back(averaged_weights(trace));

@@ -60,8 +60,9 @@ class Timers {
 /// One row per (operation, algorithm, codec, group). Bytes are of this rank.
 struct CollectiveRow {
   std::string operation;  ///< "all_gather", "reduce_scatter", ...
-  std::string
-      purpose;        ///< "weights", "weights_secondary", "gradients": which traffic of the engine
+  /// Traffic of the engine: "weights", "weights_secondary", "weights_difference", "weights_copy",
+  /// "gradients", "gradients_across".
+  std::string purpose;
   std::string phase;  ///< "initial", "forward", "backward", "update", "evaluation"
   std::string algorithm;
   std::string codec;  ///< canonical; two hops: "int4:128/int4:128"
@@ -176,7 +177,10 @@ struct Recorder {
   std::vector<AveragedRow> averaged;       ///< one at most
   std::vector<CheckpointRow> checkpoints;  ///< where the run saves itself
   std::vector<UnitRow> units;
-  std::vector<ErrorRow> errors;                   ///< where the engine measures them
+  std::vector<ErrorRow> errors;  ///< where the engine measures them
+  /// What copies of the weights the checkpoint had that the run goes on from: `none`; those of the
+  /// weights before the last step, `behind`; or after it, `current`.
+  std::string copies_found = "none";
   std::vector<CodecRow> codecs;                   ///< where they depend on step or unit
   std::vector<WidthRow> widths;                   ///< with adaptive bits
   std::uint64_t width_budget = 0;                 ///< with adaptive bits: bytes a step, all ranks

@@ -115,10 +115,12 @@ struct TraceData {
   std::vector<MemoryRow> memory;
   std::uint64_t error_interval = 0;  ///< steps between measured ones; 0: none, no group /errors
   std::vector<ErrorRow> errors;
-  std::vector<CodecRow> codecs;    ///< empty: no group /codecs
-  std::vector<WidthRow> widths;    ///< with adaptive bits
-  std::uint64_t width_budget = 0;  ///< bytes a step; 0: no group /adaptive_bits
-  bool saves = false;              ///< the run keeps checkpoints; false: no group /checkpoints
+  std::vector<std::string> copies;    ///< hashes by node; empty: no group /weight_copies
+  std::string copies_found = "none";  ///< Recorder::copies_found
+  std::vector<CodecRow> codecs;       ///< empty: no group /codecs
+  std::vector<WidthRow> widths;       ///< with adaptive bits
+  std::uint64_t width_budget = 0;     ///< bytes a step; 0: no group /adaptive_bits
+  bool saves = false;                 ///< the run keeps checkpoints; false: no group /checkpoints
   std::vector<CheckpointRow> checkpoints;  ///< bytes as sums over ranks, times the largest
   DataInfo data;
 };

@@ -141,6 +141,11 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
         "the checkpoint's errors of error feedback are given up: this run feeds none back in "
         "those hops");
   }
+  if (!engine.restore_copies(has, read) && context_.is_root()) {
+    log::warn(
+        "weight differences begin anew with whole weights: the checkpoint has no copies of this "
+        "dtype");
+  }
   if (!engine.restore_widths(has, read) && context_.is_root()) {
     log::warn(
         "adaptive bits begin anew: the checkpoint has none of these values and widths within this "

@@ -118,7 +118,7 @@ void Session::make_groups() {
                          .traits.hierarchical) ||
       (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
-  options.levels = gather_levels;
+  options.levels = gather_levels || config_.zero.weight_differences.enabled;
   if (partition > 1) options.secondary_size = static_cast<int>(partition);
   groups_ = context_.world().make_groups(options);
 }

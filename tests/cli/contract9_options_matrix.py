@@ -333,6 +333,7 @@ CHANGES = {
     "--codec-schedule": '[{"from_step": 1, "units": ["block"], "gradient_codec_inter": "int8:128"}]',
     "--adaptive-bits": "weights", "--adaptive-bits-minimum": "4", "--adaptive-bits-maximum": "3", "--adaptive-bits-block": "64",
     "--adaptive-bits-budget-codec": "int6:128", "--adaptive-bits-budget-bytes": "200K",
+    "--weight-differences": None, "--weight-difference-codec": "int8:64", "--weight-copy-dtype": "fp32", "--weight-refresh-interval": "1",
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
@@ -373,12 +374,15 @@ NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {
          **{flag: ON_FILES for flag in NEUTRAL if flag.startswith(("--no-offload-optimizer-pipe", "--offload-optimizer-nvme", "--aio", "--no-aio"))},
          **{flag: {**ON_FILES, "--offload-param": "nvme", "--offload-param-nvme-path": FILES, "--offload-param-max-in-cpu": "3000"}
             for flag in NEUTRAL if flag.startswith(("--offload-param-nvme", "--offload-param-buffer", "--offload-param-max"))},
+         **{flag: {"--weight-differences": None} for flag in ("--weight-difference-codec", "--weight-refresh-interval")},
+         "--weight-copy-dtype": {"--weight-differences": None, "--bf16": None},
          **{flag: {"--adaptive-bits": "weights", "--train-iters": "4"} for flag in CHANGES if flag.startswith("--adaptive-bits-")}}
 
 
 # What one rank takes of BASE, and a word of the line that refuses a flag there.
 ALONE = {flag: value for flag, value in BASE.items() if flag not in ("--node-size", "--zero-hpz-partition-size")}
 REFUSED_ALONE = {"--adaptive-bits": "would have no effect on 1 rank",
+                 **{flag: "zeropp.weight_differences needs" for flag in CHANGES if flag.startswith(("--weight-diff", "--weight-copy", "--weight-refresh"))},
                  "--zero-hpz-partition-size": "the 1 ranks of a node",
                  "--secondary-gather-algorithm": "zero_hpz_partition_size"}
 

@@ -54,6 +54,19 @@ class Estimates(Program):
         self.assertEqual(plan["job"]["memory_bytes"], sum(parts.values()) - sum(there.values()))
         self.assertEqual((parts["master"], parts["moments"], parts["compute_shard"]), (0, 0, 0))
 
+    def test_weight_differences_are_planned_as_they_go_on(self):
+        words = [*MODEL, *ZEROPP, "--nodes", "3", "--ranks-per-node", "4"]
+        across = {}
+        for name, more in (("whole", []), ("first", ["--weight-differences", "--step", "0"]), ("later", ["--weight-differences"]),
+                           ("refresh", ["--weight-differences", "--weight-refresh-interval", "5", "--step", "10"])):
+            _, plan = self.planned(*words, *more)
+            self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK, name)
+            sent = plan["collectives"]
+            across[name] = sum(size for size, purpose in zip(sent["wire_bytes_inter"], sent["purpose"]) if purpose.startswith("weights"))
+        self.assertEqual(across["first"], across["refresh"])
+        self.assertEqual(across["first"], across["whole"])  # two-level sends as many
+        self.assertAlmostEqual(across["later"] / across["first"], (64 + 2) / 128 / (258 / 256), delta=0.001)
+
     def test_moments_take_the_bytes_that_they_are_kept_in(self):
         def moments(*words):
             memory = self.planned(*MODEL, "--ranks-per-node", "3", *words)[1]["memory"]
@@ -299,6 +312,7 @@ class Searches(Program):
                 self.assertEqual(self.plan("search", *MODEL, f"--nodes={nodes}").code, zpp.USAGE)
         self.refused("search", *MODEL, "--goal", "beauty", parts=("--goal", "bytes"))
         self.refused("search", *MODEL, "--step", "3", parts=("--step",))
+        self.refused("search", *MODEL, *ZEROPP, "--weight-differences", parts=("zeropp.weight_differences", "not searched"))
         self.refused("search", *MODEL, "--measure-quantization-error", "1", parts=("zeropp.measure_quantization_error", "not searched"))
 
 

@@ -1,6 +1,6 @@
 // ctest: name=contract1_codec_cuda_operations timeout=600
-// Every registered codec on the GPU gives the host's bytes: encode, decode, decode_add and
-// decode_reduce over layouts of every kind, and touches nothing else.
+// Every registered codec on the GPU gives the host's bytes: encode, decode, decode_onto, decode_add
+// and decode_reduce over layouts of every kind, and touches nothing else.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -65,6 +65,10 @@ class EveryCudaCodec : public testing::TestWithParam<Binding> {
       codec_.host.decode(wire.host(), layout, back.host_view(count, dtype), {});
       codec_.gpu.decode(wire.gpu(), layout, back.device_view(count, dtype), stream);
       ASSERT_TRUE(back.same(size_of(dtype))) << (noise ? "decode of noise" : "decode");
+      fill_with(back, hostile_values(count, block_, 31), dtype);
+      codec_.host.decode_onto(wire.host(), layout, back.host_view(count, dtype), {});
+      codec_.gpu.decode_onto(wire.gpu(), layout, back.device_view(count, dtype), stream);
+      ASSERT_TRUE(back.same(size_of(dtype))) << (noise ? "decode_onto of noise" : "decode_onto");
     }
   }
 };

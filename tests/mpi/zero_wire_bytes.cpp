@@ -15,6 +15,7 @@ struct Case {
   const char* model = "gpt";
   int stage = 3;
   std::size_t shard_group = zero::kAllRanks;
+  bool differences = false;
 };
 
 TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
@@ -29,8 +30,10 @@ TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
           Case{"qwz and qgz, stage 1", true, false, true, "gpt", 1},
           Case{"qwz and qgz, stage 2", true, false, true, "gpt", 2},
           Case{"shard groups", false, false, false, "gpt", 3, 2},
-          Case{"qwz and qgz, shard groups", true, false, true, "encoder", 3, 2}}) {
+          Case{"qwz and qgz, shard groups", true, false, true, "encoder", 3, 2},
+          Case{"weight differences", true, true, true, "gpt", 3, zero::kAllRanks, true}}) {
       if (c.secondary && node_size == 1) continue;
+      if (c.differences && size == node_size) continue;
       if (c.shard_group != zero::kAllRanks && size % 2 != 0) continue;
       for (const char* all_gather : {"flat", "two-level"}) {
         zero::Options options;
@@ -40,6 +43,7 @@ TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
         options.hpz_partition_size = c.secondary ? static_cast<std::size_t>(node_size) : 1;
         options.quantized_gradients = c.gradients;
         options.shard_group_size = c.shard_group;
+        options.weight_differences.enabled = c.differences;
         options.all_gather_algorithm = all_gather;
         options.reduce_scatter_algorithm = c.gradients ? "2-hop" : "flat";
         options.accumulation_steps = 2;

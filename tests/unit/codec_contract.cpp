@@ -217,6 +217,29 @@ TEST_P(EveryCodec, DecodeWritesExactlyItsValues) {
   }
 }
 
+TEST_P(EveryCodec, DecodeOntoAddsTheDecodedValues) {
+  const std::size_t n = 2 * block_ + 13;
+  const Wire wire = encoded(codec_, Values(random_values(n, 8), binding_.memory));
+  const Values more = decoded(codec_, wire, n, Dtype::fp32);
+  std::vector<float> before = random_values(n, 9);
+  before[3] = INFINITY;
+  before[7] = NAN;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+    const Values copy(before, dtype);
+    std::vector<float> sums(n);
+    for (std::size_t i = 0; i < n; ++i) sums[i] = (std::isfinite(copy[i]) ? copy[i] : 0) + more[i];
+    const Values want(sums, dtype);
+    std::vector<float> framed{1.0F};
+    framed.insert(framed.end(), before.begin(), before.end());
+    framed.push_back(2.0F);
+    Values larger(framed, dtype);
+    codec_.decode_onto(wire.images(), Layout::contiguous(n), larger.view().part(1, n), {});
+    EXPECT_EQ(larger[0], 1.0F);
+    EXPECT_EQ(larger[n + 1], 2.0F);
+    for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(larger.bits(i + 1), want.bits(i)) << i;
+  }
+}
+
 TEST_P(EveryCodec, SumsAreThoseOfTheDecodedValuesInOrder) {
   constexpr std::size_t images = 5;
   const std::size_t n = 2 * block_ + 11;

@@ -166,6 +166,42 @@ TEST(ConfigResolve, CodecsOfWeightsThatChangeNeedStageThree) {
   }
 }
 
+TEST(ConfigResolve, WeightDifferencesNeedACopyInEachOfSeveralNodes) {
+  const auto text = [](int stage, const std::string& zero, const std::string& own = "") {
+    return R"({"zero_optimization":{"stage":)" + std::to_string(stage) + zero +
+           R"(},"zeropp":{"weight_differences":true)" + own + "}}";
+  };
+  const std::string qwz = R"(,"zero_quantized_weights":true)";
+  const std::string hpz = R"(,"zero_hpz_partition_size":2)";
+  const TrainConfig config = resolved(text(3, qwz + hpz), machine(2, 2));
+  EXPECT_TRUE(config.zero.weight_differences.enabled);
+  EXPECT_EQ(codec::to_string(config.zero.weight_differences.codec), "int4:128");
+  EXPECT_THAT(refusal(text(2, qwz), machine(2, 2)), HasSubstr("needs zero_optimization.stage 3"));
+  EXPECT_THAT(refusal(text(3, hpz), machine(2, 2)), HasSubstr("zero_quantized_weights"));
+  const auto* const partition = "needs zero_optimization.zero_hpz_partition_size 2";
+  EXPECT_THAT(refusal(text(3, qwz), machine(2, 2)), HasSubstr(partition));
+  EXPECT_THAT(refusal(text(3, qwz + R"(,"zero_hpz_partition_size":4)"), machine(2, 2)),
+              HasSubstr(partition));
+  EXPECT_THAT(refusal(text(3, qwz), machine(4, 1)), HasSubstr(partition));
+  EXPECT_THAT(refusal(text(3, qwz + hpz), machine(1, 2)), HasSubstr("several nodes"));
+  const auto with = [&](const std::string& own) {
+    return refusal(text(3, qwz + hpz, "," + own), machine(2, 2));
+  };
+  EXPECT_THAT(with(R"("measure_quantization_error":1)"), HasSubstr("leave one of them out"));
+  EXPECT_THAT(with(R"("adaptive_bits":{"values":"weights"})"), HasSubstr("no effect"));
+  EXPECT_THAT(with(R"("all_gather_algorithm":"flat")"), HasSubstr("no effect"));
+  EXPECT_NO_THROW(
+      (void)resolved(text(3, qwz + hpz + R"(,"stage3_param_persistence_threshold":10)",
+                          R"(,"all_gather_algorithm":"flat","update_in_backward":true)"),
+                     machine(2, 2)));
+  for (const char* own : {R"("weight_difference_codec":"int8:64")", R"("weight_copy_dtype":"fp32")",
+                          R"("weight_refresh_interval":5)"}) {
+    EXPECT_THAT(refusal(R"({"zero_optimization":{"stage":3)" + qwz + R"(},"zeropp":{)" + own + "}}",
+                        machine(2, 2)),
+                HasSubstr("zeropp.weight_differences"));
+  }
+}
+
 TEST(ConfigResolve, SecondaryPartitionFitsTheNodes) {
   const auto text = [](int size) {
     return R"({"zero_optimization":{"zero_hpz_partition_size":)" + std::to_string(size) + "}}";

@@ -74,6 +74,12 @@ TEST(ConfigResolve, RailsHaveLanesOverSockets) {
   EXPECT_EQ(lanes(R"("transport": "mpi")"), 1U);
   const std::string flat = R"("all_gather_algorithm": "flat", "reduce_scatter_algorithm": "flat")";
   EXPECT_EQ(lanes(flat), 1U);
+  const std::string differences =
+      R"({"zero_optimization": {"zero_quantized_weights": true, "zero_hpz_partition_size": "auto",
+          "stage3_param_persistence_threshold": 10},
+          "zeropp": {"weight_differences": true, "rail_lanes": 2, )";
+  EXPECT_EQ(resolved(differences + flat + "}}", on).rail_lanes, 2U)
+      << "weight differences travel along the rails";
   EXPECT_THAT(refusal(R"({"zeropp": {"rail_lanes": 2, )" + flat + "}}", on),
               AllOf(HasSubstr("zeropp.rail_lanes 2"), HasSubstr("no effect")));
   on.rdma = true;

@@ -65,6 +65,26 @@ TEST(Convert, CoversEveryPairOfTypes) {
   }
 }
 
+TEST(Subtract, TakesWhatIsNotFiniteInACopyForZero) {
+  const std::vector<float> values{1.5F, -2.0F, 3.0F, 4.0F, INFINITY, 1e30F};
+  const std::vector<float> copies{0.5F, 2.0F, NAN, -INFINITY, 1.0F, -3e38F};
+  const std::vector<float> expected{1.0F, -4.0F, 3.0F, 4.0F, INFINITY, 3e38F};
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+    std::vector<std::byte> memory(copies.size() * 4);
+    const View copy(memory.data(), copies.size(), dtype);
+    ops().convert(ConstView::of(copies.data(), copies.size()), copy, {});
+    std::vector<float> differences(values.size(), NAN);
+    const auto view = ConstView::of(values.data(), values.size());
+    ops().subtract(view, copy, View::of(differences.data(), differences.size()), {});
+    for (std::size_t i = 0; i + 1 < values.size(); ++i) EXPECT_EQ(differences[i], expected[i]) << i;
+    EXPECT_GE(differences.back(), 1e30F);
+    ops().subtract(view, copy, copy, {});  // an element is read before it is written
+    ops().convert(copy, View::of(differences.data(), differences.size()), {});
+    for (std::size_t i = 0; i + 2 < values.size(); ++i) EXPECT_EQ(differences[i], expected[i]) << i;
+    EXPECT_TRUE(std::isfinite(differences.back()));
+  }
+}
+
 TEST(MemoryOps, RefuseWhatDoesNotFit) {
   std::vector<float> a(8, 1.0F);
   std::vector<float> b(8, 2.0F);
@@ -75,6 +95,8 @@ TEST(MemoryOps, RefuseWhatDoesNotFit) {
   EXPECT_THROW(ops().copy(whole, part, {}), std::invalid_argument);
   EXPECT_THROW(ops().copy(whole, other_type, {}), std::invalid_argument);
   EXPECT_THROW(ops().convert(whole, part, {}), std::invalid_argument);
+  EXPECT_THROW(ops().subtract(whole, whole, part, {}), std::invalid_argument);
+  EXPECT_THROW(ops().subtract(whole, on_device, whole, {}), std::invalid_argument);
   EXPECT_THROW(ops().clear(on_device, {}), std::invalid_argument);
   EXPECT_THROW(ops().copy(whole, on_device, {}), std::invalid_argument);
   EXPECT_THROW(ops().copy(on_device, whole, {}), std::invalid_argument);

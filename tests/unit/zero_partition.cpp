@@ -93,7 +93,8 @@ TEST(Partition, GapsAreWhatNoTensorCovers) {
 }
 
 TEST(StateMemory, MatchesZeROsFormulas) {
-  const std::vector<UnitPartition> units{{1000, 1024, 256, 1024, 512}};
+  std::vector<UnitPartition> units{{1000, 1024, 256, 1024, 512}};
+  units[0].secondary_dtype = Dtype::bf16;
   const auto bytes = [&](int stage, std::size_t states = 2) {
     std::map<std::string, std::size_t> by_name;
     for (const MemoryPart& part : state_memory(units, stage_preset(stage), Dtype::bf16, states))
@@ -109,6 +110,8 @@ TEST(StateMemory, MatchesZeROsFormulas) {
   EXPECT_EQ(bytes(2)["local_gradients"], 0U);
   EXPECT_EQ(bytes(3)["resident_weights"], 0U);
   EXPECT_EQ(bytes(3)["secondary"], 1024U);
+  rail_copies(units, 2, Dtype::fp32);
+  EXPECT_EQ(bytes(3)["secondary"], 2048U);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // ctest: name=zero_schedule labels=sanitize
 // The schedule as data: what it must contain for each stage, and that dependencies cover every
 // reuse of memory.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ ScheduleInput make_input(int stage, bool hpz, std::size_t micro_steps, std::size
   for (const std::size_t shard : shards)
     in.units.push_back({shard * 4, shard * 4, shard, shard * 4, hpz ? shard * 2 : 0});
   for (const auto& unit : in.units)
-    in.unit_memory.push_back({unit.padded * 2, unit.padded * 4, 1000, 500, 700});
+    in.unit_memory.push_back({unit.padded * 2, unit.padded * 4, 1000, 500, 600, 700});
   in.layers = {{"embedding", {0}},
                {"h.0", {1}},
                {"h.1", {2}},
@@ -169,6 +170,30 @@ TEST(Schedule, HpzGathersGloballyOnceAUnitAfterAStep) {
   EXPECT_EQ(count(make_evaluation_schedule(in, true), OpKind::gather_secondary), 6U);
 }
 
+TEST(Schedule, DifferencesBringEachUnitsCopyUpToDateOnceBeforeItIsGathered) {
+  for (const bool overlap : {false, true}) {
+    ScheduleInput in = make_input(3, true, 2, 1 << 20, overlap, true, 1 << 20);
+    in.differences = true;
+    const Schedule behind = make_step_schedule(in, false);
+    EXPECT_EQ(count(behind, OpKind::exchange), 5U);
+    EXPECT_EQ(count(behind, OpKind::gather_secondary), 2 * 12U);
+    EXPECT_EQ(count(behind, OpKind::gather) + count(behind, OpKind::keep_secondary), 0U);
+    std::map<std::size_t, std::size_t> exchanged;  // by unit
+    for (std::size_t i = 0; i < behind.ops.size(); ++i) {
+      const Op& op = behind.ops[i];
+      if (op.kind == OpKind::exchange) exchanged[op.index] = i;
+      if (op.kind != OpKind::gather_secondary) continue;
+      ASSERT_TRUE(exchanged.contains(op.index));
+      EXPECT_THAT(op.waits_on, testing::Contains(exchanged[op.index]));
+    }
+    // That of the next use crosses nodes while this one's weights travel inside the node.
+    EXPECT_EQ(behind.ops[1].kind, overlap ? OpKind::exchange : OpKind::gather_secondary);
+    const Schedule current = make_step_schedule(in, true);
+    EXPECT_EQ(count(current, OpKind::exchange), 0U);
+    EXPECT_EQ(count(make_evaluation_schedule(in, false), OpKind::exchange), 5U);
+  }
+}
+
 TEST(Schedule, WithoutPrefetchNothingIsGatheredAhead) {
   const ScheduleInput in = make_input(3, false, 1, 0, true, false, 1 << 20);
   const Schedule schedule = make_step_schedule(in, false);
@@ -243,11 +268,13 @@ TEST(Schedule, OrdersEveryReadAfterItsWrites) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 80; ++trial) {
     const auto pick = [&](std::size_t n) { return random() % n; };
-    const ScheduleInput in = make_input(trial % 4, pick(2) == 1, 1 + pick(3), pick(3) * 500,
-                                        pick(2) == 1, pick(2) == 1, 200 + pick(6000));
+    ScheduleInput in = make_input(trial % 4, pick(2) == 1, 1 + pick(3), pick(3) * 500, pick(2) == 1,
+                                  pick(2) == 1, 200 + pick(6000));
+    in.differences = in.hpz && pick(2) == 1;
     const Schedule schedule = make_step_schedule(in, pick(2) == 1);
     const auto before = order_of(schedule);
     std::map<std::size_t, std::size_t> gathered;           // unit -> its latest gather
+    std::map<std::size_t, std::size_t> exchanged;          // unit -> what wrote its secondary shard
     std::map<std::size_t, std::vector<std::size_t>> adds;  // unit -> what adds to its gradient
     std::map<std::size_t, std::size_t> reduced;            // bucket -> its latest reduction
     const auto expect_after = [&](std::size_t op, std::size_t write) {
@@ -257,8 +284,12 @@ TEST(Schedule, OrdersEveryReadAfterItsWrites) {
     for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
       const Op& op = schedule.ops[i];
       switch (op.kind) {
+        case OpKind::exchange:
+          exchanged[op.index] = i;
+          break;
         case OpKind::gather:
         case OpKind::gather_secondary:
+          if (exchanged.contains(op.index)) expect_after(i, exchanged.at(op.index));
           gathered[op.index] = i;
           break;
         case OpKind::clear_gradients:
@@ -339,6 +370,7 @@ TEST(Schedule, AHostThatWaitsEndsReductionsInTime) {
     ScheduleInput in = make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(4),
                                   pick(3) * 500, pick(4) > 0, pick(2) == 1, 100 + pick(6000));
     in.over_replicas = in.preset.shard_parameters && pick(2) == 1;
+    in.differences = in.hpz && pick(2) == 1;
     in.reuse_elements = pick(3) * 700;
     in.max_live_elements = 500 + pick(4000);
     if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
@@ -434,6 +466,8 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
           weights[op.index] = {op.result, memory.weights};
           add(op.result, memory.weights, i);
           add(op.workspace, workspace, i);
+        } else if (op.kind == OpKind::exchange) {
+          add(op.workspace, in.unit_memory[op.index].exchange_workspace, i);
         } else if (op.kind == OpKind::keep_secondary) {
           add(weights[op.index].first, weights[op.index].second, i, true);
         } else if (op.kind == OpKind::clear_gradients && op.result != kNoMemory) {
@@ -482,7 +516,7 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
 }
 
 TEST(Volume, IsTheSumOverTheSchedule) {
-  const ScheduleInput in = make_input(3, true, 2, 1 << 20, true, false, 1 << 20);
+  ScheduleInput in = make_input(3, true, 2, 1 << 20, true, false, 1 << 20);
   Volumes volumes;
   for (std::size_t u = 0; u < in.units.size(); ++u) {
     volumes.gather.push_back({1, 100});
@@ -493,6 +527,11 @@ TEST(Volume, IsTheSumOverTheSchedule) {
   const comm::Bytes bytes = volume(make_step_schedule(in, false), volumes);
   EXPECT_EQ(bytes.inter, 5 * 100 + 2 * in.buckets.size() * 10000);
   EXPECT_EQ(bytes.intra, 5 * 1 + 15 * 10 + 2 * in.buckets.size() * 1000);
+  in.differences = true;
+  volumes.exchange.assign(in.units.size(), {0, 50});
+  const comm::Bytes exchanged = volume(make_step_schedule(in, false), volumes);
+  EXPECT_EQ(exchanged.inter, 5 * 50 + 2 * in.buckets.size() * 10000);
+  EXPECT_EQ(exchanged.intra, 20 * 10 + 2 * in.buckets.size() * 1000);
 }
 
 }  // namespace

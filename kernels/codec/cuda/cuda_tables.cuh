@@ -1,5 +1,6 @@
 // A back end's table from launchers of a format or a rule: checks, and the memory dtype as a type.
-// `Launchers` has encode<Memory>(), decode<Memory>() and accumulate<kFromZero>().
+// `Launchers` has encode<Memory>(), decode<Memory, kOnto>(), which adds to memory with kOnto, and
+// accumulate<kFromZero>().
 #pragma once
 
 #include <type_traits>
@@ -27,7 +28,16 @@ CodecOps cuda_table() {
     check_images(in, layout.images);
     with_type(memory.dtype, [&](auto* element) {
       using Memory = std::remove_pointer_t<decltype(element)>;
-      Launchers::template decode<Memory>(params, in, layout, memory.as<Memory>(), stream);
+      Launchers::template decode<Memory, false>(params, in, layout, memory.as<Memory>(), stream);
+    });
+  };
+  ops.decode_onto = [](const Params& params, ConstWireImages in, const Layout& layout, View memory,
+                       StreamHandle stream) {
+    check_memory(memory, layout, Backend::cuda);
+    check_images(in, layout.images);
+    with_type(memory.dtype, [&](auto* element) {
+      using Memory = std::remove_pointer_t<decltype(element)>;
+      Launchers::template decode<Memory, true>(params, in, layout, memory.as<Memory>(), stream);
     });
   };
   ops.decode_add = [](const Params& params, ConstWireImages in, std::size_t wire_elements,

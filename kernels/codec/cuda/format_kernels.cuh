@@ -63,7 +63,20 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class Format, class Memory>
+/// An encoded vector goes to memory, or onto what is there.
+template <bool kOnto, class Format, class Memory>
+__device__ __forceinline__ void put_decoded(const Encoded<Format, kWidth>& encoded,
+                                            const Cursor& cursor, Memory* memory, unsigned ahead) {
+  if constexpr (kOnto) {
+    float values[kWidth];
+    widen(encoded.template decode<float>(), values);
+    cursor.store(with_differences(cursor.load(memory, ahead), values), memory, ahead);
+  } else {
+    cursor.store(encoded.template decode<Memory>(), memory, ahead);
+  }
+}
+
+template <class Format, class Memory, bool kOnto>
 __global__ void __launch_bounds__(kThreads)
     decode_images(ConstWireImages in, const __grid_constant__ ImageShape shape,
                   const __grid_constant__ DeviceLayout layout, Memory* memory) {
@@ -78,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
     }
 #pragma unroll
     for (int row = 0; row < kRows<kWidth>; ++row) {
-      cursor.store(encoded[row].template decode<Memory>(), memory, place_of<kWidth>(row));
+      put_decoded<kOnto>(encoded[row], cursor, memory, place_of<kWidth>(row));
     }
     return;
   }
@@ -93,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int row = 0; row < kRows<kWidth>; ++row) {
     const unsigned ahead = place_of<kWidth>(row);
     if (cursor.inside(ahead)) {
-      cursor.store(encoded[row].template decode<Memory>(), memory, ahead);
+      put_decoded<kOnto>(encoded[row], cursor, memory, ahead);
     }
   }
 }
@@ -138,13 +151,14 @@ struct FormatLaunchers {
     zeropp::cuda::check_launch();
   }
 
-  template <class Memory>
+  template <class Memory, bool kOnto>
   static void decode(const Params& params, ConstWireImages in, const Layout& layout, Memory* memory,
                      StreamHandle stream) {
     const std::size_t n = layout.wire_elements();
     const Tiles tiles = tiles_of(layout.images, n);
     if (tiles.empty()) return;
-    decode_images<Format, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+    const auto on = zeropp::cuda::stream_of(stream);
+    decode_images<Format, Memory, kOnto><<<tiles.grid(), kThreads, 0, on>>>(
         in, ImageShape::of<Format>(n, params.block), DeviceLayout::of(layout, memory), memory);
     zeropp::cuda::check_launch();
   }

@@ -60,8 +60,8 @@ __device__ __forceinline__ void load_group(const Cursor& cursor, const Memory* m
   }
 }
 
-/// Writes those that have memory.
-template <class Memory>
+/// Writes those that have memory, or adds them to what is there.
+template <bool kOnto, class Memory>
 __device__ __forceinline__ void store_group(const Cursor& cursor, const float (&values)[kGroup],
                                             Memory* memory, unsigned ahead) {
 #pragma unroll
@@ -70,7 +70,12 @@ __device__ __forceinline__ void store_group(const Cursor& cursor, const float (&
     float part[kWidth];
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) part[i] = values[k * kWidth + i];
-    if (cursor.inside(at)) cursor.store(narrow<Memory>(part), memory, at);
+    if (!cursor.inside(at)) continue;
+    if constexpr (kOnto) {
+      cursor.store(with_differences(cursor.load(memory, at), part), memory, at);
+    } else {
+      cursor.store(narrow<Memory>(part), memory, at);
+    }
   }
 }
 
@@ -161,7 +166,7 @@ __global__ void __launch_bounds__(kThreads)
   if (first + kGroup == shape.values()) zero_padding(shape.wire, image);
 }
 
-template <class Rule, class Memory>
+template <class Rule, class Memory, bool kOnto>
 __global__ void __launch_bounds__(kThreads)
     decode_groups(const __grid_constant__ RuleNumbers numbers, ConstWireImages in,
                   const __grid_constant__ RuleShape shape,
@@ -180,7 +185,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < kGroup; ++i) values[i] = rule.decode(codes[i], factors.at(i));
   Rule::Transform::apply(values);
-  store_group(cursor, values, memory, ahead);
+  store_group<kOnto>(cursor, values, memory, ahead);
 }
 
 /// sum = (kFromZero ? 0 : sum) + the values of `images` images. Rotated values are summed apart and
@@ -217,7 +222,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kGroup; ++i) values[i] = add(before[i], values[i]);
   }
-  store_group(cursor, values, sum, ahead);
+  store_group<false>(cursor, values, sum, ahead);
 }
 
 /// The launchers, which cuda_tables.cuh makes a table of.
@@ -245,15 +250,16 @@ struct RuleLaunchers {
     zeropp::cuda::check_launch();
   }
 
-  template <class Memory>
+  template <class Memory, bool kOnto>
   static void decode(const Params& params, ConstWireImages in, const Layout& layout, Memory* memory,
                      StreamHandle stream) {
     const std::size_t n = layout.wire_elements();
     const Tiles tiles = tiles_of(layout.images, n);
     if (tiles.empty()) return;
-    decode_groups<Reader, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-        params.numbers, in, RuleShape::of<Rule>(params, n), DeviceLayout::of(layout, memory),
-        memory);
+    const auto on = zeropp::cuda::stream_of(stream);
+    decode_groups<Reader, Memory, kOnto>
+        <<<tiles.grid(), kThreads, 0, on>>>(params.numbers, in, RuleShape::of<Rule>(params, n),
+                                            DeviceLayout::of(layout, memory), memory);
     zeropp::cuda::check_launch();
   }
 

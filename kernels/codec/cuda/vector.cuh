@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/core/copy_maths.hpp"
 #include "kernels/core/dtype.hpp"
 #include "kernels/core/half.hpp"
 
@@ -225,6 +226,17 @@ __device__ __forceinline__ Vector<To> cast(const Vector<From>& from) {
     widen(from, values);
     return narrow<To>(values);
   }
+}
+
+/// with_difference() of every value.
+template <class T>
+__device__ __forceinline__ Vector<T> with_differences(const Vector<T>& copy,
+                                                      const float (&differences)[kWidth]) {
+  float values[kWidth];
+  widen(copy, values);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) values[i] = base_of(values[i]) + differences[i];
+  return narrow<T>(values);
 }
 
 /// fp32 values as memory of `dtype` would hold them: nearest, saturating, infinities and NaN kept.

@@ -4,6 +4,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/core/copy_maths.hpp"
 #include "kernels/core/cuda/launch.cuh"
 #include "kernels/core/memory_ops.hpp"
 
@@ -95,10 +96,41 @@ void convert(ConstView source, View destination, StreamHandle stream) {
   });
 }
 
+template <class Value, class Copy, class Difference>
+struct Subtract {
+  const Value* values;
+  const Copy* copy;
+  Difference* difference;
+  __device__ void operator()(std::size_t i) const {
+    difference[i] = difference_to<Difference>(to_float(values[i]), to_float(copy[i]));
+  }
+};
+
+void subtract(ConstView values, ConstView copy, View difference, StreamHandle stream) {
+  require_equal_counts(values, copy, "subtract");
+  require_equal_counts(values, difference, "subtract");
+  require_device(values, "subtract");
+  require_device(copy, "subtract");
+  require_device(difference, "subtract");
+  with_type(values.dtype, [&](auto* value_tag) {
+    with_type(copy.dtype, [&](auto* copy_tag) {
+      with_type(difference.dtype, [&](auto* to_tag) {
+        using Value = std::remove_pointer_t<decltype(value_tag)>;
+        using Copy = std::remove_pointer_t<decltype(copy_tag)>;
+        using To = std::remove_pointer_t<decltype(to_tag)>;
+        cuda::for_each(
+            values.count, stream,
+            Subtract<Value, Copy, To>{values.as<Value>(), copy.as<Copy>(), difference.as<To>()});
+      });
+    });
+  });
+}
+
 }  // namespace
 
 const MemoryOps* cuda_memory_ops() {
-  static constexpr MemoryOps kOps{.clear = clear, .copy = copy, .convert = convert};
+  static constexpr MemoryOps kOps{
+      .clear = clear, .copy = copy, .convert = convert, .subtract = subtract};
   return &kOps;
 }
 

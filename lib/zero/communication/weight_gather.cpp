@@ -4,12 +4,6 @@
 
 namespace zeropp::zero {
 
-namespace {
-
-std::size_t index_of(Phase phase) { return static_cast<std::size_t>(phase); }
-
-}  // namespace
-
 WeightGather::WeightGather(const Options& options, const CodecTable& codecs,
                            const std::vector<UnitPartition>& units, comm::Groups& groups,
                            trace::Recorder& recorder, const Device& device)
@@ -27,15 +21,17 @@ WeightGather::WeightGather(const Options& options, const CodecTable& codecs,
             options.all_gather_algorithm, over_shards, weight_gather(options, unit, codec, phase));
       }
     }
-    ByPhase secondary;
-    for (const Phase phase : phases) {
-      if (unit.secondary == 0) continue;
-      const collective::Context in_group{groups, *groups.secondary, recorder, device};
-      secondary.at(index_of(phase)) = collective::plan_all_gather(
-          options.secondary_gather_algorithm, in_group, secondary_gather(options, unit, phase));
-    }
     global_.push_back(std::move(global));
-    secondary_.push_back(std::move(secondary));
+    auto& secondary = secondary_.emplace_back();
+    if (unit.secondary == 0) continue;
+    const collective::Context in_group{groups, *groups.secondary, recorder, device};
+    for (const Phase phase : phases) {
+      for (std::size_t piece = 0; piece < unit.secondary_pieces; ++piece) {
+        secondary.at(index_of(phase))
+            .push_back(collective::plan_all_gather(options.secondary_gather_algorithm, in_group,
+                                                   secondary_gather(options, unit, phase)));
+      }
+    }
   }
 }
 
@@ -43,8 +39,9 @@ collective::AllGather& WeightGather::global(std::size_t unit, Phase phase) const
   return *global_[unit][choice_[unit]].at(index_of(phase));
 }
 
-collective::AllGather& WeightGather::secondary(std::size_t unit, Phase phase) const {
-  return *secondary_[unit].at(index_of(phase));
+const std::vector<std::unique_ptr<collective::AllGather>>& WeightGather::secondary(
+    std::size_t unit, Phase phase) const {
+  return secondary_[unit].at(index_of(phase));
 }
 
 }  // namespace zeropp::zero

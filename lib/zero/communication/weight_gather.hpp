@@ -30,15 +30,18 @@ class WeightGather {
 
   /// All-gather of the shards (compute dtype) of every rank into the padded unit (compute dtype).
   [[nodiscard]] collective::AllGather& global(std::size_t unit, Phase phase) const;
-  /// All-gather of the secondary shards of every rank of the group into the padded unit.
-  [[nodiscard]] collective::AllGather& secondary(std::size_t unit, Phase phase) const;
+  /// All-gathers of the secondary shards of every rank of the group into the padded unit: gather k
+  /// is of piece k, into part k of as many of the unit.
+  [[nodiscard]] const std::vector<std::unique_ptr<collective::AllGather>>& secondary(
+      std::size_t unit, Phase phase) const;
 
  private:
   /// Plans of one unit differ in their label only; null where there is none.
   using ByPhase = std::array<std::unique_ptr<collective::AllGather>, kPhases>;
 
   std::vector<std::vector<ByPhase>> global_;  ///< by unit and codec
-  std::vector<ByPhase> secondary_;
+  /// By unit and phase.
+  std::vector<std::array<std::vector<std::unique_ptr<collective::AllGather>>, kPhases>> secondary_;
   std::vector<std::size_t> choice_;  ///< by unit
 };
 

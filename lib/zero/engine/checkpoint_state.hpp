@@ -2,7 +2,9 @@
 // fp32 master weights and the optimizer's moments, "UNIT/master", "UNIT/state0", ..., as slices of
 // the unit's flat buffer: the canonical shard, at every stage, so that any number of ranks can read
 // them. Moments are saved as they are kept: in fp32, or as "UNIT/state0/bf16", or as
-// "UNIT/state0/int8" with the scales of the flat buffer's blocks, "UNIT/state0/scales". Error
+// "UNIT/state0/int8" with the scales of the flat buffer's blocks, "UNIT/state0/scales". With weight
+// differences the nodes' copies are kept too, "UNIT/copy/DTYPE", and on rank 0 the version of the
+// weights that they follow, "copy_version". Error
 // feedback's errors, which only the same ranks can use, and on rank 0 the widths of adaptive bits
 // are arrays of their own. Owns nothing; reads and writes the arrays of others on the compute
 // stream. Restoring comes before the first step. Throws Error(io) with files.
@@ -18,6 +20,7 @@
 #include "lib/device/buffer.hpp"
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
 #include "lib/zero/quantization/adaptive_bits.hpp"
 
@@ -33,8 +36,9 @@ using HasSlice = std::function<bool(const checkpoint::Slice&)>;
 class CheckpointState {
  public:
   /// References outlive this; `adaptive` may be null.
-  CheckpointState(const EngineContext& context, RankOptimizer& optimizer, AdaptiveBits* adaptive)
-      : context_(context), optimizer_(optimizer), adaptive_(adaptive) {}
+  CheckpointState(const EngineContext& context, RankMemory& memory, RankOptimizer& optimizer,
+                  AdaptiveBits* adaptive)
+      : context_(context), memory_(memory), optimizer_(optimizer), adaptive_(adaptive) {}
 
   /// This rank's part of a checkpoint. Waits for the work before. The values lie in `memory`, which
   /// becomes larger where it has to.
@@ -58,6 +62,10 @@ class CheckpointState {
   /// The saved widths of adaptive bits. False, and they are what a run begins with, where `has`
   /// does not know them, or they are of other widths or more than the budget.
   bool restore_widths(const HasSlice& has, const ReadSlice& read);
+
+  /// Reads the saved copies that weight differences are added to, after restore(). False, and whole
+  /// weights go to them first, where `has` does not know them.
+  bool restore_copies(const HasSlice& has, const ReadSlice& read);
 
   /// Errors that error feedback keeps, in the device's memory; valid until the next step. Waits for
   /// the work on them.
@@ -105,6 +113,7 @@ class CheckpointState {
   /// Parts of array `index` of a unit's optimizer: 0 is the master, then its moments; of those in 8
   /// bits each is followed by its scales.
   [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit, std::size_t index) const;
+  [[nodiscard]] std::vector<KeptSlice> kept_copies() const;
   [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
   /// Fills this rank's part of a saved array.
   void fill(std::size_t unit, const KeptArray& array, const ReadSlice& read);
@@ -119,12 +128,16 @@ class CheckpointState {
                                                 const ReadSlice& read) const;
   /// Fills a moment that was kept in another way.
   void convert(optim::Moments saved, std::size_t unit, std::size_t index, const ReadSlice& read);
+  /// Piece `piece` of the own secondary shard, of the nodes' copy of a unit.
+  [[nodiscard]] checkpoint::Slice copy_slice(std::size_t unit, std::size_t piece) const;
+  [[nodiscard]] View copy_piece(std::size_t unit, std::size_t piece) const;
   [[nodiscard]] checkpoint::Slice errors_slice(const NamedState& errors) const;
   [[nodiscard]] checkpoint::Slice widths_slice() const;
   /// Whether this rank's part of a checkpoint has the widths of adaptive bits.
   [[nodiscard]] bool keeps_widths() const;
 
   const EngineContext& context_;
+  RankMemory& memory_;
   RankOptimizer& optimizer_;
   AdaptiveBits* adaptive_;
 };

@@ -69,16 +69,22 @@ void CodecController::agree() {
 }
 
 void CodecController::apply() {
-  CodecChoice next = context_.plan.codecs.at(context_.progress.steps.begun);
+  Progress& progress = context_.progress;
+  const CodecTable& codecs = context_.plan.codecs;
+  CodecChoice next = codecs.at(progress.steps.begun);
   if (adaptive_) adaptive_->overlay(next);
-  if (next == choice_) return;
   // The codec may change while the weights stay what they are (after a skipped step): hpZ's shards
-  // then hold what the codec before made of them, and are cut again, as gathers without hpZ would
-  // be.
-  if (next.weights != choice_.weights) context_.progress.secondary_version = 0;
+  // then hold what the codec before made of them, and are made again, as gathers without hpZ would
+  // be. Those of a checkpoint are of the step before.
+  const bool restored = choice_.weights.empty() && progress.steps.begun > 0;
+  if (next.weights != (restored ? codecs.at(progress.steps.begun - 1) : choice_).weights)
+    progress.secondary_version = 0;
+  if (progress.secondary_version == 0) next.whole_weights = true;
+  if (next == choice_) return;
   const CodecChoice before = std::exchange(choice_, std::move(next));
   context_.plan.use(choice_);
   context_.weight_gather.use(choice_.weights);
+  context_.weight_exchange.use(choice_);
   context_.gradient_reduce.use(choice_.gradients);
   if (codecs_vary(context_.options)) record(before);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lib/zero/engine/copy_hashes.hpp"
 #include "lib/zero/engine/master_weights.hpp"
 #include "lib/zero/engine/memory_report.hpp"
 
@@ -42,17 +43,19 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                recorder,
                plan_,
                weight_gather_,
+               weight_exchange_,
                gradient_reduce_,
                executor_,
                progress_},
       memory_(options_, plan_, groups, device_),
       optimizer_(context_, optimizer, memory_),
       codecs_(context_, memory_, optimizer_),
-      state_(context_, optimizer_, codecs_.adaptive()),
+      state_(context_, memory_, optimizer_, codecs_.adaptive()),
       step_(context_, memory_, optimizer_, codecs_),
-      // The context has references to these two from its beginning; nobody uses them before they
-      // are made.
+      // The context has references to these from its beginning; nobody uses them before they are
+      // made.
       weight_gather_(options_, plan_.codecs, plan_.units, groups, recorder, device_),
+      weight_exchange_(options_, plan_.codecs, plan_.units, groups, recorder, device_),
       gradient_reduce_(options_, plan_.codecs, plan_.units, plan_.reductions.buckets, reduce_groups,
                        recorder, device_) {
   record_units(plan_, model.units(), recorder);
@@ -79,6 +82,10 @@ double Engine::evaluate(const Batch& batch) {
 }
 
 std::string Engine::parameters_hash() const { return zero::parameters_hash(context_, state_); }
+
+std::vector<std::string> Engine::copy_hashes() const {
+  return zero::copy_hashes(context_, memory_);
+}
 
 std::vector<float> Engine::gather_master(std::size_t unit) const {
   return zero::gather_master(context_, state_, unit);

@@ -18,6 +18,7 @@
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
+#include "lib/zero/communication/weight_exchange.hpp"
 #include "lib/zero/communication/weight_gather.hpp"
 #include "lib/zero/engine/checkpoint_state.hpp"
 #include "lib/zero/engine/codec_controller.hpp"
@@ -62,6 +63,9 @@ class Engine {
   /// SHA-256 over the fp32 master weights, by canonical shard: the same at every stage. On every
   /// rank.
   [[nodiscard]] std::string parameters_hash() const;
+  /// SHA-256, by node, over the copies of the weights that weight differences are added to: on rank
+  /// 0, and empty elsewhere and without weight differences.
+  [[nodiscard]] std::vector<std::string> copy_hashes() const;
   /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
   /// For export and tests: through the control plane, one unit at a time.
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
@@ -99,6 +103,11 @@ class Engine {
   bool restore_widths(const HasSlice& has, const ReadSlice& read) {
     return state_.restore_widths(has, read);
   }
+  /// Reads the saved copies of weight differences too, after restore(). False, and the next step
+  /// sends whole weights, where `has` does not know them; true without weight differences.
+  bool restore_copies(const HasSlice& has, const ReadSlice& read) {
+    return state_.restore_copies(has, read);
+  }
   [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
   /// Goes on with another loss scale, between steps; what error feedback keeps follows.
   void set_loss_scale(const LossScale::State& state) { step_.set_loss_scale(state); }
@@ -128,6 +137,7 @@ class Engine {
   // Destroyed first, which withdraws the collectives that an error left under way before the memory
   // that they write is freed.
   WeightGather weight_gather_;
+  WeightExchange weight_exchange_;
   GradientReduce gradient_reduce_;
 };
 

@@ -8,6 +8,7 @@
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
+#include "lib/zero/communication/weight_exchange.hpp"
 #include "lib/zero/communication/weight_gather.hpp"
 #include "lib/zero/engine/executor.hpp"
 #include "lib/zero/engine/progress.hpp"
@@ -29,6 +30,7 @@ struct EngineContext {
   trace::Recorder& recorder;
   RankPlan& plan;
   WeightGather& weight_gather;
+  WeightExchange& weight_exchange;
   GradientReduce& gradient_reduce;
   const Executor& executor;
   Progress& progress;

@@ -19,6 +19,7 @@ StepClock::Work work_of(OpKind kind) {
   switch (kind) {
     case OpKind::gather:
     case OpKind::gather_secondary:
+    case OpKind::exchange:
     case OpKind::refresh:
       return Work::gather;
     case OpKind::reduce:
@@ -70,6 +71,8 @@ Finish run(const OpHandlers& handlers, const Op& op) {
       return started(handlers.gather, op);
     case OpKind::gather_secondary:
       return started(handlers.gather_secondary, op);
+    case OpKind::exchange:
+      return started(handlers.exchange, op);
     case OpKind::keep_secondary:
       return enqueued(handlers.keep_secondary, op);
     case OpKind::forward:

@@ -34,6 +34,7 @@ struct OpHandlers {
   Enqueue wait_for_earlier{};
   Start gather{};
   Start gather_secondary{};
+  Start exchange{};
   Enqueue keep_secondary{};
   Enqueue forward{};
   Enqueue clear_gradients{};

@@ -73,7 +73,7 @@ RankMemory::RankMemory(const Options& options, const RankPlan& plan, const comm:
     gradient_shards = of_fp32(units, &UnitPartition::shard, device.memory);
   }
   if (options.hpz_partition_size > 1) {
-    secondary.emplace(units, compute_, static_cast<std::size_t>(groups.secondary->rank()), device);
+    secondary.emplace(units, static_cast<std::size_t>(groups.secondary->rank()), device);
   }
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (!preset_.shard_parameters || units[u].persistent) weights[u] = resident(u);

@@ -102,7 +102,8 @@ void RankOptimizer::prefetch_weights(const Schedule& schedule) {
   if (!file_weights_) return;
   std::vector<std::size_t> units;
   for (const Op& op : schedule.ops) {
-    if (op.kind == OpKind::gather && file_weights_->has(op.index)) units.push_back(op.index);
+    const bool reads = op.kind == OpKind::gather || op.kind == OpKind::exchange;
+    if (reads && file_weights_->has(op.index)) units.push_back(op.index);
   }
   file_weights_->prefetch(std::move(units));
 }

@@ -7,11 +7,11 @@
 
 namespace zeropp::zero {
 
-SecondaryPartition::SecondaryPartition(const std::vector<UnitPartition>& units, Dtype compute,
+SecondaryPartition::SecondaryPartition(const std::vector<UnitPartition>& units,
                                        std::size_t group_rank, const Device& device)
-    : units_(units), compute_(compute), group_rank_(group_rank), device_(device) {
+    : units_(units), group_rank_(group_rank), device_(device) {
   for (const UnitPartition& unit : units_) {
-    shards_.push_back({Buffer(unit.secondary * size_of(compute_), device_.memory)});
+    shards_.push_back({Buffer::zeros(unit.secondary, unit.secondary_dtype, device_.memory)});
   }
 }
 
@@ -22,9 +22,17 @@ void SecondaryPartition::keep(std::size_t unit, ConstView gathered, std::uint64_
     shards_[unit].version = version;  // and nothing is copied
     return;
   }
-  device_.memory_ops->copy(gathered.part(group_rank_ * count, count),
-                           shards_[unit].memory.view(count, compute_), stream);
+  device_.memory_ops->copy(gathered.part(group_rank_ * count, count), shard(unit), stream);
   shards_[unit].version = version;
+}
+
+View SecondaryPartition::to_update(std::size_t unit, std::uint64_t version) {
+  shards_[unit].version = version;
+  return shard(unit);
+}
+
+View SecondaryPartition::shard(std::size_t unit) const {
+  return shards_[unit].memory.view(units_[unit].secondary, units_[unit].secondary_dtype);
 }
 
 ConstView SecondaryPartition::read(std::size_t unit, std::uint64_t version) const {
@@ -33,7 +41,7 @@ ConstView SecondaryPartition::read(std::size_t unit, std::uint64_t version) cons
                            " holds weight version " + std::to_string(shards_[unit].version) +
                            ", not " + std::to_string(version));
   }
-  return shards_[unit].memory.view(units_[unit].secondary, compute_);
+  return shard(unit);
 }
 
 std::size_t SecondaryPartition::bytes() const {

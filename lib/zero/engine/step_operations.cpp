@@ -10,7 +10,7 @@ namespace zeropp::zero {
 void StepOperations::wait_for_updates(const Op& op) const {
   const Stream& waiting = context_.executor.stream(op.stream);
   const bool reads_weights = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary ||
-                             op.kind == OpKind::refresh;
+                             op.kind == OpKind::exchange || op.kind == OpKind::refresh;
   if (reads_weights) {
     waiting.wait(optimizer_.updated(op.index));
   } else if (op.kind == OpKind::reduce) {
@@ -22,30 +22,46 @@ void StepOperations::wait_for_updates(const Op& op) const {
 }
 
 Finish StepOperations::gather(const Op& op, Phase phase) {
-  Finish finish =
-      start_gather(op, context_.weight_gather.global(op.index, phase),
-                   optimizer_.shard_to_gather(op), optimizer_.workspace_behind_shard(op));
-  if (!defect::planted(defect::Kind::bf16_as_fp16)) return finish;
-  return [this, finish = std::move(finish), full = memory_.gathered(op)](StreamHandle end) {
-    finish(end);
+  collective::AllGather& gather = context_.weight_gather.global(op.index, phase);
+  const View full = memory_.gathered(op);
+  gather.start(optimizer_.shard_to_gather(op), full, optimizer_.workspace_behind_shard(op),
+               stream_of(op),
+               weight_draws(context_.options.seed, context_.progress.version, op.index));
+  memory_.weights[op.index] = full;
+  return [this, &gather, full](StreamHandle end) {
+    gather.finish(end);
     read_as_fp16(full, end);
   };
 }
 
 Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
-  ++context_.recorder.counters["secondary_gathers"];
-  return start_gather(op, context_.weight_gather.secondary(op.index, phase),
-                      memory_.secondary->read(op.index, context_.progress.version),
-                      memory_.workspace(op));
+  const auto& pieces = context_.weight_gather.secondary(op.index, phase);
+  context_.recorder.counters["secondary_gathers"] += pieces.size();
+  const ConstView shard = memory_.secondary->read(op.index, context_.progress.version);
+  const View full = memory_.gathered(op);
+  const std::size_t from = shard.count / pieces.size();
+  const std::size_t to = full.count / pieces.size();
+  std::span<std::byte> workspace = memory_.workspace(op);
+  for (std::size_t k = 0; k < pieces.size(); ++k) {
+    pieces[k]->start(shard.part(k * from, from), full.part(k * to, to), workspace, stream_of(op));
+    workspace = workspace.subspan(pieces[k]->workspace_bytes());
+  }
+  memory_.weights[op.index] = full;
+  return [&pieces](StreamHandle end) {
+    for (const auto& piece : pieces) piece->finish(end);
+  };
 }
 
-Finish StepOperations::start_gather(const Op& op, collective::AllGather& gather, ConstView shard,
-                                    std::span<std::byte> workspace) {
-  const View full = memory_.gathered(op);
-  gather.start(shard, full, workspace, stream_of(op),
-               weight_draws(context_.options.seed, context_.progress.version, op.index));
-  memory_.weights[op.index] = full;
-  return [&gather](StreamHandle end) { gather.finish(end); };
+Finish StepOperations::exchange(const Op& op, Phase phase) {
+  const std::uint64_t version = context_.progress.version;
+  context_.weight_exchange.start(op.index, phase, optimizer_.shard_to_gather(op),
+                                 memory_.secondary->to_update(op.index, version),
+                                 optimizer_.workspace_behind_shard(op), stream_of(op),
+                                 weight_draws(context_.options.seed, version, op.index));
+  context_.progress.secondary_version = version;
+  return [this, unit = op.index, phase](StreamHandle end) {
+    context_.weight_exchange.finish(unit, phase, end);
+  };
 }
 
 /// Plants the defect of its name into gathered weights.

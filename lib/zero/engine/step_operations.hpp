@@ -42,6 +42,9 @@ class StepOperations {
   /// All-gathers a unit's weights in the hpZ group, from secondary shards of this version.
   Finish gather_secondary(const Op& op, Phase phase);
   Finish gather_secondary(const Op& op) { return gather_secondary(op, training_phase(op)); }
+  /// Brings the own secondary shard of a unit to the weights of now, along the rail.
+  Finish exchange(const Op& op, Phase phase);
+  Finish exchange(const Op& op) { return exchange(op, training_phase(op)); }
   /// Cuts the own secondary shard from a unit that was gathered over all ranks.
   void keep_secondary(const Op& op);
   /// Begins a micro-batch with the first layer. `loss_scale`: of training; empty: evaluation, which
@@ -59,8 +62,6 @@ class StepOperations {
   void refresh(const Op& op) { refresh(op, training_phase(op)); }
 
  private:
-  Finish start_gather(const Op& op, collective::AllGather& gather, ConstView shard,
-                      std::span<std::byte> workspace);
   void read_as_fp16(View weights, StreamHandle on) const;
   /// Adds what a reduction summed to the gradient shards.
   void accumulate(const Op& op, StreamHandle on) const;

@@ -74,7 +74,9 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
        // all ranks, or inside the hpZ group once it has secondary shards of these weights.
        .gather = [&](const Op& op) { return operations_.gather(op); },
        .gather_secondary = [&](const Op& op) { return operations_.gather_secondary(op); },
-       // Stream `secondary`: hpZ's shards are refreshed from the first gather after an update.
+       // Stream `secondary`: hpZ's shards are brought up to date along the rails, by differences,
+       // or cut from the first gather after an update.
+       .exchange = [&](const Op& op) { return operations_.exchange(op); },
        .keep_secondary = [&](const Op& op) { operations_.keep_secondary(op); },
        // Stream `compute`: the model.
        .forward = [&](const Op& op) { operations_.forward(op, batch, loss_scale_.value()); },
@@ -192,6 +194,7 @@ double TrainingStep::evaluate(const Batch& batch) {
           {.gather = [&](const Op& op) { return operations_.gather(op, Phase::evaluation); },
            .gather_secondary =
                [&](const Op& op) { return operations_.gather_secondary(op, Phase::evaluation); },
+           .exchange = [&](const Op& op) { return operations_.exchange(op, Phase::evaluation); },
            .keep_secondary = [&](const Op& op) { operations_.keep_secondary(op); },
            .forward = [&](const Op& op) { operations_.forward(op, source, std::nullopt); }});
   return wait_for_loss();

@@ -59,7 +59,8 @@ std::vector<GradientCodecs> on_both_hops(const std::vector<codec::CodecSpec>& co
 
 }  // namespace
 
-CodecTable::CodecTable(const Options& options, const std::vector<Unit>& units) {
+CodecTable::CodecTable(const Options& options, const std::vector<Unit>& units)
+    : refresh_interval_(options.weight_differences.refresh_interval) {
   check_patterns(options, units);
   std::vector<std::vector<GradientCodecs>> over_steps;  // of each group
   for (const Unit& unit : units) {
@@ -103,6 +104,7 @@ std::size_t CodecTable::index_at(const std::vector<Change>& changes, std::uint64
 
 CodecChoice CodecTable::at(std::uint64_t step) const {
   CodecChoice choice;
+  choice.whole_weights = refreshes_at(step);
   for (const UnitCodecs& unit : units_) {
     choice.weights.push_back(index_at(unit.weight_changes, step));
     choice.gradients.push_back(index_at(unit.gradient_changes, step));

@@ -29,6 +29,8 @@ struct GradientCodecs {
 struct CodecChoice {
   std::vector<std::size_t> weights;
   std::vector<std::size_t> gradients;
+  /// With weight differences: the next weights that go to the nodes' copies go there whole.
+  bool whole_weights = true;
   bool operator==(const CodecChoice&) const = default;
 };
 
@@ -47,6 +49,11 @@ class CodecTable {
   /// Codecs in force in the step after `step` others, and in evaluations before it. Adaptive values
   /// have index 0.
   [[nodiscard]] CodecChoice at(std::uint64_t step) const;
+  /// Whether what the step after `step` others sends to the nodes' copies are whole weights,
+  /// whatever the copies hold.
+  [[nodiscard]] bool refreshes_at(std::uint64_t step) const {
+    return step == 0 || (refresh_interval_ > 0 && step % refresh_interval_ == 0);
+  }
   /// Group of each unit: units of one group take the same gradient codecs in every step, and may
   /// share a bucket.
   [[nodiscard]] const std::vector<std::size_t>& gradient_groups() const { return groups_; }
@@ -65,6 +72,7 @@ class CodecTable {
   };
   static std::size_t index_at(const std::vector<Change>& changes, std::uint64_t step);
 
+  std::size_t refresh_interval_;
   std::vector<UnitCodecs> units_;
   std::vector<std::size_t> groups_;
 };

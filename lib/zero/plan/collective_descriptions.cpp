@@ -7,6 +7,22 @@
 
 namespace zeropp::zero {
 
+namespace {
+
+/// Makes a description that of `times` runs that are in flight together.
+void repeat(collective::Description& description, std::size_t times) {
+  const auto scale = [&](comm::Bytes& sent) {
+    sent.intra *= times;
+    sent.inter *= times;
+  };
+  scale(description.bytes);
+  scale(description.messages);
+  description.workspace *= times;
+  description.runs = times;
+}
+
+}  // namespace
+
 WeightDescriptions::WeightDescriptions(const Options& options, const CodecTable& codecs,
                                        const std::vector<UnitPartition>& units,
                                        const comm::JobShape& job) {
@@ -21,40 +37,58 @@ WeightDescriptions::WeightDescriptions(const Options& options, const CodecTable&
                                           weight_gather(options, units[u], codec, phase)));
     }
     secondary.emplace_back();
+    difference.emplace_back();
+    copy.emplace_back();
     if (units[u].secondary == 0) continue;
     secondary.back() =
         collective::describe_all_gather(options.secondary_gather_algorithm, {job, *job.secondary},
                                         secondary_gather(options, units[u], phase));
+    repeat(*secondary.back(), units[u].secondary_pieces);
+    if (!options.weight_differences.enabled) continue;
+    const collective::Ranks rail{job, job.rail};
+    difference.back() = collective::describe_all_gather(
+        kExchange, rail, difference_gather(options, units[u], phase));
+    difference.back()->workspace += difference_bytes(options, units[u]);
+    for (const codec::CodecSpec& codec : codecs.weights(u)) {
+      copy.back().push_back(collective::describe_all_gather(
+          kExchange, rail, copy_gather(options, units[u], codec, phase)));
+    }
   }
 }
 
-void WeightDescriptions::add_volumes(const std::vector<std::size_t>& choice,
-                                     Volumes& volumes) const {
+void WeightDescriptions::add(const CodecChoice& choice, comm::Bytes collective::Description::*value,
+                             Volumes& sums) const {
   for (std::size_t u = 0; u < global.size(); ++u) {
-    volumes.gather.push_back(global[u][choice[u]].bytes);
-    volumes.refresh.push_back(global[u][choice[u]].bytes);
-    volumes.gather_secondary.push_back(secondary[u] ? secondary[u]->bytes : comm::Bytes{});
+    sums.gather.push_back(global[u][choice.weights[u]].*value);
+    sums.refresh.push_back(global[u][choice.weights[u]].*value);
+    sums.gather_secondary.push_back(secondary[u] ? (*secondary[u]).*value : comm::Bytes{});
+    sums.exchange.push_back(difference[u] ? exchange(u, choice).*value : comm::Bytes{});
   }
 }
 
-void WeightDescriptions::add_messages(const std::vector<std::size_t>& choice,
-                                      Volumes& messages) const {
-  for (std::size_t u = 0; u < global.size(); ++u) {
-    messages.gather.push_back(global[u][choice[u]].messages);
-    messages.refresh.push_back(global[u][choice[u]].messages);
-    messages.gather_secondary.push_back(secondary[u] ? secondary[u]->messages
-                                                     : collective::Messages{});
-  }
+void WeightDescriptions::add_volumes(const CodecChoice& choice, Volumes& volumes) const {
+  add(choice, &collective::Description::bytes, volumes);
+}
+
+void WeightDescriptions::add_messages(const CodecChoice& choice, Volumes& messages) const {
+  add(choice, &collective::Description::messages, messages);
 }
 
 void WeightDescriptions::add_memory(std::vector<UnitMemory>& memory) const {
-  for (std::size_t u = 0; u < global.size(); ++u) {
-    std::size_t& workspace = memory[u].gather_workspace;
-    for (const collective::Description& gather : global[u]) {
+  const auto most = [](const std::vector<collective::Description>& gathers) {
+    std::size_t workspace = 0;
+    for (const collective::Description& gather : gathers)
       workspace = std::max(workspace, gather.workspace);
-    }
-    memory[u].refresh_workspace = workspace;
+    return workspace;
+  };
+  for (std::size_t u = 0; u < global.size(); ++u) {
+    memory[u].gather_workspace = most(global[u]);
+    memory[u].refresh_workspace = memory[u].gather_workspace;
     memory[u].secondary_workspace = secondary[u] ? secondary[u]->workspace : 0;
+    memory[u].exchange_workspace = most(copy[u]);
+    if (difference[u])
+      memory[u].exchange_workspace =
+          std::max(memory[u].exchange_workspace, difference[u]->workspace);
   }
 }
 

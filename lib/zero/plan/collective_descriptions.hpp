@@ -25,14 +25,29 @@ struct WeightDescriptions {
                      const std::vector<UnitPartition>& units, const comm::JobShape& job);
 
   /// Adds the bytes of the gathers, with the codecs that `choice`, by unit, puts into force.
-  void add_volumes(const std::vector<std::size_t>& choice, Volumes& volumes) const;
+  void add_volumes(const CodecChoice& choice, Volumes& volumes) const;
   /// Adds the messages of the gathers, with the codecs that `choice` puts into force.
-  void add_messages(const std::vector<std::size_t>& choice, Volumes& messages) const;
+  void add_messages(const CodecChoice& choice, Volumes& messages) const;
   /// Workspaces that are enough for any of a unit's codecs.
   void add_memory(std::vector<UnitMemory>& memory) const;
 
-  std::vector<std::vector<collective::Description>> global;       ///< by unit and codec
-  std::vector<std::optional<collective::Description>> secondary;  ///< by unit; with hpZ
+  std::vector<std::vector<collective::Description>> global;  ///< by unit and codec
+  std::vector<std::optional<collective::Description>>
+      secondary;  ///< by unit, of all its pieces; with hpZ
+  /// By unit: the gather of differences, and with each codec that of whole weights into the copies;
+  /// with weight differences, else there is none.
+  std::vector<std::optional<collective::Description>> difference;
+  std::vector<std::vector<collective::Description>> copy;
+
+  /// Description of how a unit's copies are brought up to date.
+  [[nodiscard]] const collective::Description& exchange(std::size_t unit,
+                                                        const CodecChoice& choice) const {
+    return choice.whole_weights ? copy[unit][choice.weights[unit]] : *difference[unit];
+  }
+
+ private:
+  void add(const CodecChoice& choice, comm::Bytes collective::Description::*value,
+           Volumes& sums) const;
 };
 
 struct GradientDescriptions {

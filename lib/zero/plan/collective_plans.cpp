@@ -22,7 +22,7 @@ collective::Parts parts_of(const std::vector<UnitPartition>& units, const Bucket
 
 }  // namespace
 
-const char* name_of(Phase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
+const char* name_of(Phase phase) { return kPhaseNames.at(index_of(phase)); }
 
 Phase training_phase(const Op& op) {
   if (op.kind == OpKind::refresh) return Phase::update;
@@ -46,9 +46,34 @@ collective::AllGatherPlan weight_gather(const Options& options, const UnitPartit
 
 collective::AllGatherPlan secondary_gather(const Options& options, const UnitPartition& unit,
                                            Phase phase) {
-  return {.parts = collective::Parts::dense(unit.secondary),
+  return {.parts = collective::Parts::dense(unit.secondary / unit.secondary_pieces),
           .memory = options.compute,
           .label = {"weights_secondary", name_of(phase)}};
+}
+
+collective::AllGatherPlan difference_gather(const Options& options, const UnitPartition& unit,
+                                            Phase phase) {
+  return {.parts = collective::Parts::dense(unit.shard),
+          .memory = options.compute,
+          .codec = options.weight_differences.codec,
+          .depth = options.pipeline_depth,
+          .label = {"weights_difference", name_of(phase)},
+          .result = unit.secondary_dtype,
+          .adds = true};
+}
+
+collective::AllGatherPlan copy_gather(const Options& options, const UnitPartition& unit,
+                                      const codec::CodecSpec& codec, Phase phase) {
+  return {.parts = collective::Parts::dense(unit.shard),
+          .memory = options.compute,
+          .codec = codec,
+          .depth = options.pipeline_depth,
+          .label = {"weights_copy", name_of(phase)},
+          .result = unit.secondary_dtype};
+}
+
+std::size_t difference_bytes(const Options& options, const UnitPartition& unit) {
+  return round_up(unit.shard * size_of(options.compute), kPackingAlignment);
 }
 
 std::size_t packing_bytes(const std::vector<UnitPartition>& units, const Bucket& bucket,

@@ -19,6 +19,7 @@ namespace zeropp::zero {
 /// Purpose of a gather: its phase in the trace.
 enum class Phase : std::uint8_t { forward, backward, evaluation, update, initial };
 inline constexpr std::size_t kPhases = 5;
+inline std::size_t index_of(Phase phase) { return static_cast<std::size_t>(phase); }
 /// Name of the phase in the trace.
 const char* name_of(Phase phase);
 
@@ -31,10 +32,23 @@ std::vector<Phase> gather_phases(const Options& options, const UnitPartition& un
 /// dtype).
 collective::AllGatherPlan weight_gather(const Options& options, const UnitPartition& unit,
                                         const codec::CodecSpec& codec, Phase phase);
-/// Plan of the all-gather of the secondary shards of every rank of the hpZ group into the padded
-/// unit; never quantized.
+/// Plan of the all-gather of one piece of the secondary shards of every rank of the hpZ group into
+/// its part of the padded unit; never quantized.
 collective::AllGatherPlan secondary_gather(const Options& options, const UnitPartition& unit,
                                            Phase phase);
+
+/// All-gather along the rails of differences, which is the one that runs on these.
+inline constexpr const char* kExchange = "direct";
+/// Plan of the all-gather, along a rail, of the differences of its ranks' shards (compute dtype),
+/// which are added to their copies there.
+collective::AllGatherPlan difference_gather(const Options& options, const UnitPartition& unit,
+                                            Phase phase);
+/// Plan of the all-gather, along a rail, of its ranks' whole shards (compute dtype) into their
+/// copies there, in the codec of weights.
+collective::AllGatherPlan copy_gather(const Options& options, const UnitPartition& unit,
+                                      const codec::CodecSpec& codec, Phase phase);
+/// Bytes of a shard's differences, which lie before the workspace of their gather.
+std::size_t difference_bytes(const Options& options, const UnitPartition& unit);
 
 /// Whether a bucket is packed: one of a single segment is reduced where it lies.
 inline bool is_packed(const Bucket& bucket) { return bucket.segments.size() > 1; }

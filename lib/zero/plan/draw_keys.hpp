@@ -29,12 +29,12 @@ inline std::uint64_t moment_draws(std::uint64_t seed, std::uint64_t t) {
   return derived_key(seed, kMoments, t);
 }
 
-/// Kinds of groups that a bucket is reduced in: shard groups, and sets of replicas. draws_of()
-/// gives the key of one of them, among those of the bucket.
-enum class Group : std::uint64_t { shards = 1, replicas = 2 };
-inline std::uint64_t draws_of(std::uint64_t gradient_draws, Group group, int number) {
-  return derived_key(gradient_draws, static_cast<std::uint64_t>(group),
-                     static_cast<std::uint64_t>(number));
+/// Kinds of groups that do the same with other values: of a bucket, shard groups and sets of
+/// replicas; of a unit, rails. draws_of() gives the key of one of them, among those of the bucket
+/// or the unit.
+enum class Group : std::uint64_t { shards = 1, replicas = 2, rails = 3 };
+inline std::uint64_t draws_of(std::uint64_t draws, Group group, int number) {
+  return derived_key(draws, static_cast<std::uint64_t>(group), static_cast<std::uint64_t>(number));
 }
 
 }  // namespace zeropp::zero

@@ -9,6 +9,8 @@ const char* name_of(OpKind kind) {
       return "gather";
     case OpKind::gather_secondary:
       return "gather_secondary";
+    case OpKind::exchange:
+      return "exchange";
     case OpKind::keep_secondary:
       return "keep_secondary";
     case OpKind::forward:

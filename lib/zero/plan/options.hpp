@@ -63,6 +63,19 @@ struct AdaptiveBitsOptions {
   std::size_t interval = 100;    ///< steps between choices
 };
 
+/// Type of the nodes' copies that differences are added to.
+enum class CopyDtype : std::uint8_t { compute, fp32 };
+constexpr auto enum_names(CopyDtype) { return name_table("compute", "fp32"); }
+
+/// Weight differences: with qwZ and hpZ at stage 3, what crosses nodes after a step is how the
+/// weights differ from the copy that every node holds, and each node adds it to its copy.
+struct WeightDifferenceOptions {
+  bool enabled = false;
+  codec::CodecSpec codec{"int4", 128, {}};  ///< of the differences
+  CopyDtype copy = CopyDtype::compute;      ///< type that the copies are kept in
+  std::size_t refresh_interval = 0;  ///< steps after which whole weights are sent; 0: never again
+};
+
 /// Master weights and what the optimizer keeps, in the memory of the host or in files; the host
 /// steps.
 struct OffloadOptimizerOptions {
@@ -124,10 +137,11 @@ struct Options {
   OffloadParamOptions offload_param;
   AsyncFileOptions aio;  ///< of the files
 
-  codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather
+  codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of whole weights with qwZ
   codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node
   codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
-  std::vector<CodecEntry> codec_schedule;                  ///< in the order of their steps
+  WeightDifferenceOptions weight_differences;
+  std::vector<CodecEntry> codec_schedule;  ///< in the order of their steps
   AdaptiveBitsOptions adaptive_bits;
   ErrorFeedbackOptions error_feedback;
   std::string all_gather_algorithm = kAutomatic;

@@ -38,6 +38,7 @@ std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::
     p.shard = shard_groups * p.canonical;
     p.padded = world_size * p.canonical;
     p.secondary = partition_size > 1 ? p.padded / partition_size : 0;
+    p.secondary_dtype = compute;
     p.gaps = gaps_of(unit, p.padded);
     partitions.push_back(p);
   }
@@ -52,6 +53,13 @@ void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,
     left -= unit.parameters;
     unit.persistent = true;
     unit.secondary = 0;
+  }
+}
+
+void rail_copies(std::vector<UnitPartition>& units, std::size_t nodes, Dtype dtype) {
+  for (UnitPartition& unit : units) {
+    unit.secondary_pieces = nodes;
+    unit.secondary_dtype = dtype;
   }
 }
 

@@ -25,9 +25,12 @@ struct UnitPartition {
   std::size_t shard = 0;       ///< a rank's part: canonical * shard groups
   std::size_t padded = 0;      ///< N * canonical
   std::size_t secondary = 0;   ///< padded / H; 0 without hpZ
-  std::size_t canonical = 0;   ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype, and
-                               ///< to what Options::shard_multiple asks for
-  bool persistent = false;     ///< stage 3: whole on every rank, gathered after each step
+  /// Pieces of a secondary shard, each gathered apart: one, or what rail_copies() says.
+  std::size_t secondary_pieces = 1;
+  Dtype secondary_dtype = Dtype::fp32;  ///< that it is kept in
+  std::size_t canonical = 0;  ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype, and
+                              ///< to what Options::shard_multiple asks for
+  bool persistent = false;    ///< stage 3: whole on every rank, gathered after each step
   Dtype gradients = Dtype::fp32;  ///< of the unit's gradients until they are reduced
   /// Elements that no tensor covers: between tensors, and from the last one to `padded`. Their
   /// gradients are reduced and counted in norms like any other, so they have to be zero.
@@ -44,6 +47,12 @@ std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::
 /// while they have at most `model_threshold` together. They have no secondary shard.
 void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,
                      std::size_t model_threshold);
+
+/// Makes the secondary shard of each rank the shards of its rail (the ranks with its number in all
+/// of the `nodes`), kept as `dtype`: what a rank sends along its rail goes to where it is kept, and
+/// a rank keeps its own shard. Piece k is the shard of the rail's rank in node k, so that the
+/// pieces k of a node's ranks lie in a row in the flat buffer.
+void rail_copies(std::vector<UnitPartition>& units, std::size_t nodes, Dtype dtype);
 
 /// The canonical shard that rank `rank` answers for: of the `shard_groups` in the part that it
 /// holds, the one with its group's number.

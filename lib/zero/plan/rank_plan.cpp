@@ -56,6 +56,11 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
       if (units[u].gradients_written_once) planned[u].gradients = options.compute;
     }
   }
+  const WeightDifferenceOptions& differences = options.weight_differences;
+  if (differences.enabled) {
+    rail_copies(planned, world_size / options.hpz_partition_size,
+                differences.copy == CopyDtype::fp32 ? Dtype::fp32 : options.compute);
+  }
   if (stage_preset(options.stage).shard_parameters) {
     mark_persistent(planned, options.persistence_threshold, options.model_persistence_threshold);
   }
@@ -77,13 +82,13 @@ RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
 void RankPlan::use(const CodecChoice& next) {
   choice = next;
   step.volumes = {};
-  weight_gathers.add_volumes(choice.weights, step.volumes);
+  weight_gathers.add_volumes(choice, step.volumes);
   reductions.add_volumes(choice.gradients, step.volumes);
 }
 
 Volumes RankPlan::messages() const {
   Volumes sent;
-  weight_gathers.add_messages(choice.weights, sent);
+  weight_gathers.add_messages(choice, sent);
   reductions.add_messages(choice.gradients, sent);
   return sent;
 }
@@ -98,6 +103,8 @@ const collective::Description* RankPlan::description(const Op& op) const {
       return &weight_gathers.global[op.index][choice.weights[op.index]];
     case OpKind::gather_secondary:
       return &*weight_gathers.secondary[op.index];
+    case OpKind::exchange:
+      return &weight_gathers.exchange(op.index, choice);
     case OpKind::reduce:
       return &reductions.reduce[op.index][reductions.chosen(choice.gradients, op.index)];
     case OpKind::gather_sum:

@@ -115,8 +115,28 @@ class Builder {
     return ops_.size() - 1;
   }
 
+  /// Brings the secondary shards that a use gathers up to date.
+  void exchange_for(const Use& use) {
+    if (!in_.differences) return;
+    for (const std::size_t unit : in_.layers[use.layer].units) {
+      if (in_.units[unit].persistent || secondary_valid_[unit]) continue;
+      Op op{OpKind::exchange, unit};
+      op.micro_step = use.micro_step;
+      op.stream = StreamId::secondary;
+      op.bytes = in_.unit_memory[unit].exchange_workspace;
+      op.workspace = arena_.allocate(op.bytes, op.waits_on);
+      const std::size_t workspace = op.workspace;
+      secondary_op_[unit] = emit(std::move(op));
+      arena_.release(workspace, {*secondary_op_[unit]});
+      secondary_valid_[unit] = true;
+    }
+  }
+
   void gather_for(const std::vector<Use>& uses, std::size_t index) {
     const Use& use = uses[index];
+    exchange_for(use);
+    // While what this use needs travels inside the node, that of the next crosses nodes.
+    if (in_.overlap && index + 1 < uses.size()) exchange_for(uses[index + 1]);
     const auto& units = in_.layers[use.layer].units;
     for (std::size_t at = 0; at < units.size(); ++at) {
       const std::size_t unit = units[at];

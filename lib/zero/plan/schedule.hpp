@@ -21,15 +21,17 @@ enum class OpKind : std::uint8_t {
   gather,            ///< start the all-gather of a unit's weights over all ranks
   gather_secondary,  ///< start the all-gather of a unit's weights inside the hpZ group
   keep_secondary,    ///< cut the own secondary shard from a gathered unit (hpZ)
-  forward,           ///< a layer
-  backward,          ///< a layer
-  clear_gradients,   ///< begin a unit's gradients before their first use in backward: zeros where
-                     ///< no tensor is; that use writes the rest
-  reduce,            ///< start the reduce-scatter of a bucket; it ends with the sum added to the
-                     ///< gradient shards; without a result in the arena it reduces into the shard
-  end_reduce,        ///< completion of a bucket's reduction: transports that the host drives block
-                     ///< here, so that reductions end in the order in which they began
-  gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
+  exchange,  ///< start to bring the own secondary shard up to date, along the rail: by differences,
+             ///< or by whole weights
+  forward,   ///< a layer
+  backward,  ///< a layer
+  clear_gradients,  ///< begin a unit's gradients before their first use in backward: zeros where
+                    ///< no tensor is; that use writes the rest
+  reduce,           ///< start the reduce-scatter of a bucket; it ends with the sum added to the
+                    ///< gradient shards; without a result in the arena it reduces into the shard
+  end_reduce,       ///< completion of a bucket's reduction: transports that the host drives block
+                    ///< here, so that reductions end in the order in which they began
+  gather_sum,       ///< all-gather a bucket's sum in fp32 (stage 0)
   reduce_over_replicas,  ///< reduce-scatter a bucket's gradient shard over the shard groups
   gather_over_replicas,  ///< all-gather what that summed into the gradient shards
   update,                ///< optimizer step of a unit's shard
@@ -44,7 +46,7 @@ enum class StreamId : std::uint8_t {
   gather_end,
   reduce,
   reduce_end,
-  secondary,  ///< copies of secondary shards
+  secondary,  ///< what makes secondary shards
   update  ///< the optimizer at stage 3, beside gathers of units that are done, or beside backward
 };
 inline constexpr std::size_t kStreams = 7;
@@ -94,6 +96,7 @@ struct UnitMemory {
   std::size_t gradients = 0;  ///< whole, in the dtype that backward writes
   std::size_t gather_workspace = 0;
   std::size_t secondary_workspace = 0;
+  std::size_t exchange_workspace = 0;
   std::size_t refresh_workspace = 0;
 };
 struct BucketMemory {
@@ -124,6 +127,7 @@ struct ScheduleInput {
   GradientSlabs slabs;  ///< enabled: each unit is updated during backward, from its slab
   StagePreset preset{};
   bool hpz = false;
+  bool differences = false;    ///< hpZ's shards are brought up to date along the rails
   bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step
   std::size_t micro_steps = 1;
   /// Elements of weights that may be prefetched; where it is not 0, those of the next two uses are,

@@ -22,6 +22,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   for (std::size_t u = 0; u < units.size(); ++u) {
     input.unit_memory[u].gather_workspace += upload_bytes(units[u], options);
     input.unit_memory[u].refresh_workspace += upload_bytes(units[u], options);
+    input.unit_memory[u].exchange_workspace += upload_bytes(units[u], options);
     input.unit_memory[u].weights = units[u].padded * size_of(options.compute);
     input.unit_memory[u].gradients = units[u].padded * size_of(units[u].gradients);
   }
@@ -30,6 +31,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.bucket_memory = std::move(bucket_memory);
   input.preset = stage_preset(options.stage);
   input.hpz = options.hpz_partition_size > 1;
+  input.differences = options.weight_differences.enabled;
   input.over_replicas =
       !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;
   input.micro_steps = options.accumulation_steps;

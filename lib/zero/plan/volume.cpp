@@ -10,6 +10,8 @@ comm::Bytes volume(const Op& op, const Volumes& volumes) {
       return volumes.gather[op.index];
     case OpKind::gather_secondary:
       return volumes.gather_secondary[op.index];
+    case OpKind::exchange:
+      return volumes.exchange[op.index];
     case OpKind::refresh:
       return volumes.refresh[op.index];
     case OpKind::reduce:
@@ -54,7 +56,7 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   for (const UnitPartition& unit : units) {
     shards += unit.shard;
     padded += unit.padded;
-    secondary += unit.secondary;
+    secondary += unit.secondary * size_of(unit.secondary_dtype);
     counts.push_back(preset.shard_optimizer ? unit.shard : unit.padded);
     on_host += offloaded_elements(counts.back(), offload);
     persistent += unit.persistent ? unit.padded : 0;
@@ -72,7 +74,7 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
       {"compute_shard", preset.shard_optimizer && own_weights ? owned * e : 0},
       {"resident_weights", (preset.shard_parameters ? persistent : padded) * e},
       {"local_gradients", preset.shard_gradients ? 0 : padded * 4},
-      {"secondary", secondary * e},
+      {"secondary", secondary},
   };
   if (!offload.enabled()) return parts;
   const std::vector<OffloadPiece> pieces = offload_pieces(counts, offload);

@@ -19,6 +19,7 @@ namespace zeropp::zero {
 struct Volumes {
   std::vector<comm::Bytes> gather;                ///< by unit
   std::vector<comm::Bytes> gather_secondary;      ///< by unit
+  std::vector<comm::Bytes> exchange;              ///< by unit; with weight differences
   std::vector<comm::Bytes> refresh;               ///< by unit
   std::vector<comm::Bytes> reduce;                ///< by bucket
   std::vector<comm::Bytes> gather_sum;            ///< by bucket

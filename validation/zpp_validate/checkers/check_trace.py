@@ -15,8 +15,8 @@ import math
 import re
 
 from zpp_validate import command_line
-from zpp_validate.checkers import checkpoint_rows, codec_rows, converge_checker, fabric_trace, kernels_trace
-from zpp_validate.checkers import plan_checker
+from zpp_validate.checkers import checkpoint_rows, codec_rows, converge_checker, copy_rows, fabric_trace
+from zpp_validate.checkers import kernels_trace, plan_checker
 from zpp_validate.checkers.check_sweep import SweepChecker
 from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
 from zpp_validate.forms import error_rows, kept_inputs, learning_rate, loss_scale, model_flops
@@ -44,8 +44,12 @@ class Checker(TraceChecker):
             self.check_memory()
             self.problems += codec_rows.problems(self.trace, self.run, self.steps, self.first,
                                                  dict(zip(self.evaluations, self.evaluation_batches)))
+            if "weight_copies" in self.trace.columns:
+                self.problems += copy_rows.problems(self.trace.columns["weight_copies"]["hash"], self.topology.node_count,
+                                                    self.trace.copies_found, self.first)
             volume = self.run.replay([row["skipped"] for row in self.steps],
-                                     list(zip(self.evaluations, self.evaluation_batches)), self.first, self.averaged_batches())
+                                     list(zip(self.evaluations, self.evaluation_batches)), self.first, self.averaged_batches(),
+                                     self.trace.copies_found)
             self.check_step_bytes(volume)
             self.check_collectives(volume)
             self.check_timers()
@@ -375,7 +379,8 @@ class Checker(TraceChecker):
         units = self.trace.columns["units"]["flat"]
         moments = self.settings.optimizer_states * sum(map(self.settings.moment_bytes, units))
         expected = checkpoint_rows.array_bytes(units, moments,
-                                               errors * self.attributes["world_size"], len(units) * self.trace.is_adaptive())
+                                               errors * self.attributes["world_size"], len(units) * self.trace.is_adaptive(),
+                                               self.run.copy_bytes() + 8 if self.settings.differences else 0)
         for row in rows:
             why = checkpoint_rows.problem(row, expected)
             self.require(why is None, f"/checkpoints: of step {row['step']}: {why}")

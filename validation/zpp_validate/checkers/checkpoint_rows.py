@@ -9,10 +9,10 @@ def expected_steps(first, done, interval):
     return [step for step in range(first + 1, done + 1) if step == done or interval > 0 and step % interval == 0]
 
 
-def array_bytes(flats, moments, errors, widths):
+def array_bytes(flats, moments, errors, widths, copies):
     """Of all ranks: fp32 master weights of units with `flats` elements, `moments` bytes of what the optimizer keeps, what error feedback
-    keeps, and the widths of adaptive bits of so many units."""
-    return 4 * sum(flats) + moments + errors + 8 * widths
+    keeps, the widths of adaptive bits of so many units, and `copies` bytes of what weight differences are added to."""
+    return 4 * sum(flats) + moments + errors + 8 * widths + copies
 
 
 def problem(row, expected):

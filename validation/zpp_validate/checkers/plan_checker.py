@@ -55,7 +55,8 @@ class Estimate(PlanChecker):
             self.run = Run(settings, Topology.uniform(nodes, local), tensors, layers, self.trace.columns["units"]["name"])
             # The weights of an ordinary step were updated by the one before; an evaluation gathers them first.
             step = config["plan"]["step"]
-            self.ordinary, self.evaluated = (self.run.replay([False], evaluations, step) for evaluations in ([], [(0, 1)]))
+            found = "behind" if step > 0 else "none"
+            self.ordinary, self.evaluated = (self.run.replay([False], evaluations, step, found=found) for evaluations in ([], [(0, 1)]))
         except (ValueError, KeyError, TypeError, IndexError, ArithmeticError) as error:
             raise Invalid(f"no plan follows from units and configuration: {error!r}") from error
         elements = [sum(unit) for unit in tensors]

@@ -11,7 +11,8 @@ from zpp_validate.forms import stage3_limits
 from zpp_validate.forms.codec_table import Adaptive, Codecs, Table
 from zpp_validate.forms.offload import Offload
 from zpp_validate.forms.shard_groups import ShardGroups
-from zpp_validate.forms.wire import (UNCUT, Bytes, Topology, all_gather, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
+from zpp_validate.forms.weight_differences import WeightDifferences
+from zpp_validate.forms.wire import (UNCUT, Bytes, Topology, all_gather, along_rails, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
                                      secondary_gather, secondary_messages, wire_bytes)
 
 __all__ = ["Bytes", "Run", "Settings", "Topology"]
@@ -70,6 +71,7 @@ class Settings:
     sixteen_bits: str = "bf16"  # the compute dtype, where it has two bytes
     offload: Offload = None  # of the optimizer
     persistence: tuple = (0, 0)  # thresholds of a unit and of all, in parameters
+    differences: WeightDifferences = None
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
 
     @classmethod
@@ -90,7 +92,7 @@ class Settings:
             partition=zero["zero_hpz_partition_size"],
             bucket_elements=zero["reduce_bucket_size"],
             accumulation=config["gradient_accumulation_steps"],
-            all_gather=own["all_gather_algorithm"],
+            all_gather=own.get("all_gather_algorithm", "two-level"),  # with weight differences nothing may be gathered over all ranks
             reduce_scatter=own["reduce_scatter_algorithm"],
             secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
             optimizer_states=optimizer_states(config["optimizer"]),
@@ -107,6 +109,7 @@ class Settings:
             offload=Offload.of(config),
             # At stage 3 only; not in traces before they were there, nor the last without an effect.
             persistence=tuple(zero.get(f"stage3_{of}_persistence_threshold", 0) for of in ("param", "model")),
+            differences=WeightDifferences.of(own, element_bytes(config)),
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
         )
 
@@ -116,7 +119,7 @@ class Settings:
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"),
-                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, partition=1, all_gather=all_gather_algorithm,
+                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, differences=None, partition=1, all_gather=all_gather_algorithm,
                        reduce_scatter=reduce_scatter_algorithm)
 
     def gradient_block(self):
@@ -268,9 +271,11 @@ class Run:
         self.gradient_bytes = slab_bytes([inside for _, inside in reduced], self.shards) if s.update_in_backward else 4 * sum(self.shards)
         self.sums = [self.gather("gradients", "none", part, 4) for part, _ in self.buckets]
         self.valid = set()  # units whose secondary shard holds the current weights
+        self.held = False  # secondary shards hold weights that differences can be added to
         self.codecs = None
         self.choose(chosen)
         self.secondary = [self.gather_secondary(shard) for shard in self.shards]
+        self.differences = [self.along_rail("weights_difference", unit, s.differences.codec) for unit in range(len(self.shards)) if s.differences]
 
     def narrow(self, unit):
         """Its gradients lie in 16 bits until they are reduced: those of blocks and head may, which backward writes once."""
@@ -288,10 +293,12 @@ class Run:
             return
         if before and [codecs.weights for codecs in before] != [codecs.weights for codecs in self.codecs]:
             self.valid.clear()
+            self.held = False
         self.reductions = [self.reduction(part, self.codecs[unit].gradients) for part, unit in self.buckets]
         self.across = [sums for part, unit in self.buckets if self.groups.count > 1
                        for sums in self.sums_across(part, self.codecs[unit].gradients[1])]
         self.weights = [self.weight_gather(unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
+        self.copies = [self.along_rail("weights_copy", unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
 
     def weight_gather(self, unit, codec):
         element_bytes = self.settings.element_bytes
@@ -325,13 +332,24 @@ class Run:
 
     def gather_secondary(self, shard):
         partition, element_bytes = self.settings.partition, self.settings.element_bytes
-        part = shard * self.topology.size // partition
+        part = shard * self.topology.size // partition // self.secondary_pieces()
         algorithm = self.settings.secondary_gather
         return Collective("all_gather", "weights_secondary", algorithm, "none",
                           self.logical(partition, part, element_bytes),
                           secondary_gather(self.topology, algorithm, partition, part, element_bytes),
                           secondary_messages(self.topology, algorithm, partition, pieces(part, 1, 1)),  # no pipeline
                           "secondary")
+
+    def secondary_pieces(self):
+        """Gathers in which a unit is put together from secondary shards: those of a rail's shards, one a node, with weight differences."""
+        return self.topology.size // self.settings.partition if self.settings.differences else 1
+
+    def along_rail(self, purpose, unit, codec):
+        """Brings the copies of a unit up to date."""
+        shard, element_bytes = self.shards[unit], self.settings.element_bytes
+        return Collective("all_gather", purpose, "direct", codec, self.logical(self.topology.node_count, shard, element_bytes),
+                          along_rails(self.topology, wire_bytes(codec, shard, element_bytes)),
+                          along_rails(self.topology, self.pieces("direct", shard, codec)), "rail")
 
     def pieces(self, algorithm, part, *codecs):
         """Messages that a part of one rank goes in: those of a pipeline, but in one piece of those that are not cut."""
@@ -380,11 +398,16 @@ class Run:
             "compute_shard": 0 if s.offload and s.offload.parameters != "none" else weights,
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
-            "secondary": s.element_bytes * (padded - persistent) // s.partition if s.partition > 1 else 0,
+            "secondary": self.copy_bytes() // s.partition if s.partition > 1 else 0,
         } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | {
             f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
+
+    def copy_bytes(self):
+        """Of one whole copy of the weights, which hpZ's secondary shards are parts of."""
+        kept = self.settings.differences.copy_bytes if self.settings.differences else self.settings.element_bytes
+        return kept * (sum(self.padded) - sum(self.padded[unit] for unit in self.persistent))
 
     def file_counters(self, volume, taken):
         """Of one rank, by name: what `taken` steps read from files and write to them."""
@@ -423,10 +446,16 @@ class Run:
 
     def gather_for(self, uses, volume):
         """Stage 3: what uses of layers gather."""
-        total = Bytes()
+        total, differences = Bytes(), self.settings.differences
+        whole = not self.held or differences and differences.refreshes(self.begun)
         for phase, unit in ((phase, unit) for (_, phase, units), flags in uses for unit, gathered in zip(units, flags) if gathered):
+            if differences and unit not in self.valid:
+                total += volume.count(phase, self.copies[unit] if whole else self.differences[unit])
+                volume.gathered[unit] += phase != "evaluation"
+                self.valid.add(unit)
+                self.held = True
             if unit in self.valid:
-                total += volume.count(phase, self.secondary[unit])
+                total += sum((volume.count(phase, self.secondary[unit]) for _ in range(self.secondary_pieces())), Bytes())
             else:
                 total += volume.count(phase, self.weights[unit])
                 volume.gathered[unit] += phase != "evaluation"
@@ -456,15 +485,21 @@ class Run:
             self.valid.clear()
         return total
 
-    def replay(self, skipped, evaluations, first=0, averaged_batches=0):
+    def replay(self, skipped, evaluations, first=0, averaged_batches=0, found="none"):
         """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches). `first`: steps of the runs that this one
-        goes on from. `averaged_batches`: of an evaluation after all steps, for which every rank is given other weights."""
+        goes on from; `found`: what copies of the weights it goes on from, as in /weight_copies. `averaged_batches`: of an
+        evaluation after all steps, for which every rank is given other weights."""
         volume, stage = Volume(), self.settings.stage
         if self.settings.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
         self.whole_units("initial", volume)
+        if found != "none":  # copies of the weights are of the step before, with its codecs
+            self.take(first - 1)
+        self.held = found != "none"
+        self.valid = {unit for unit in range(len(self.shards)) if found == "current"}
         for step in range(len(skipped) + 1):
-            self.take(first + step)
+            self.begun = first + step
+            self.take(self.begun)
             for before, batches in evaluations:
                 if before == step and stage == 3:
                     for _ in range(batches):

@@ -187,6 +187,12 @@ def secondary_gather(topology, algorithm, partition, count, element_bytes):
     return sum((along(topology, image, group) for group in groups_of(topology, partition)), Bytes())
 
 
+def along_rails(topology, number):
+    """Every rank sends so many bytes, or messages, to each of the ranks with its number in the other nodes."""
+    nodes, local = equal_nodes(topology, "weight differences")
+    return Bytes(inter=local * nodes * (nodes - 1) * number)
+
+
 def secondary_messages(topology, algorithm, partition, number):
     return sum((messages(topology, algorithm, number, group) for group in groups_of(topology, partition)), Bytes())
 

@@ -23,6 +23,7 @@ class Trace:
         self.app = ""  # empty: cannot be read
         self.attributes, self.columns, self.data, self.gpus = {}, {}, {}, {}
         self.budget = 0  # bytes a step, of adaptive bits
+        self.copies_found = "none"  # of the weights, that the run went on from
         self.plan = {}  # attributes of groups of zpp_plan
         try:
             with h5py.File(path, "r") as file:
@@ -39,6 +40,8 @@ class Trace:
                     self.read_gpus(file)
                 if "adaptive_bits" in self.columns:
                     self.read_budget(file)
+                if "weight_copies" in self.columns:
+                    self.copies_found = text(file["weight_copies"].attrs["found"])
                 for group, names in fmt.PLAN_ATTRIBUTES.get(self.app, {}).items():
                     self.plan[group] = self.read_plan(file, group, names)
                 if "env" not in file:
@@ -55,6 +58,7 @@ class Trace:
                 **(fmt.CODEC_COLUMNS if self.own().get("codec_schedule") or self.is_adaptive() else {}),
                 **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {}),
                 **(fmt.AVERAGED_COLUMNS if self.own().get("averaged_steps", 0) > 0 else {}),
+                **(fmt.COPY_COLUMNS if self.own().get("weight_differences") and self.own().get("hash_parameters", True) else {}),
                 **(fmt.CHECKPOINT_COLUMNS if self.own().get("checkpoint", {}).get("save") else {})}
 
     def own(self):

@@ -52,6 +52,8 @@ ERROR_COLUMNS = {"errors": {"step": "u steps", "kind": "S", "unit_kind": "S", "r
 # Where codecs depend on step or unit, and where widths are chosen.
 CODEC_COLUMNS = {"codecs": {"step": "u steps", "unit": "u", "weights": "S", "gradients_intra": "S", "gradients_inter": "S"}}
 WIDTH_COLUMNS = {"adaptive_bits": {"step": "u steps", "unit": "u", "bits": "u bits", "error": "f 1", "bytes": "u bytes", "chosen": "u bool"}}
+# Where nodes send weight differences, and weights are hashed.
+COPY_COLUMNS = {"weight_copies": {"hash": "S"}}
 # Where the run saves itself.
 CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "time_paused": "f s", "time_writing": "f s"}}
 # Where the mean of the last weights is evaluated.
