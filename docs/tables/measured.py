@@ -118,7 +118,8 @@ def headline(programs):
     return markdown.table(["measured", "FSDP2", "ZeRO-3", "ZeRO++", "in short"], cells, right=(1, 2, 3))
 
 
-SHORTER = {"beta=0.0,dtype=fp32,hops=both,reset_period=0": "both", "int8:128/int4:128+had32": "int4+had32",
+SHORTER = {"beta=0.0,dtype=fp32,hops=both,reset_period=0": "both", "beta=0.0,dtype=fp32,hops=intra,reset_period=0": "one hop",
+           "int8:128/int4:128+had32": "int4+had32",
            "not supported by the data": "not shown"}
 
 
@@ -156,5 +157,6 @@ TABLES = {
     "safe-known-entropy": chapter(f"{CONVERGENCE}/reduced", 0, SETTING),
     "safe-text": chapter(f"{CONVERGENCE}/order", 0, SETTING),
     "safe-order": chapter(f"{CONVERGENCE}/order", 1, CLAIM),
-    "safe-corpus": chapter("results/1x-NVIDIA-H100/text-differences", 0, SETTING),
+    "safe-corpus": chapter("results/4x-NVIDIA-H200/text-differences/core", 0, SETTING),
+    "safe-corpus-all": chapter("results/4x-NVIDIA-H200/text-differences/all", 0, SETTING),
 }
