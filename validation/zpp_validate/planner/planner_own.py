@@ -20,16 +20,18 @@ EMULATED_ON_TWO = [f"emulated-nodes/{study}" for study in ("one-lane", "eight-la
 # One node of two GPUs, without a shard in 16 bits beside the master.
 MEMORY = [f"memory/{study}" for study in ("gathered-from-master", "update-in-backward", "moments-bf16", "moments-int8",
                                           "moments-int8-in-backward", "other-shapes", "other-shapes-in-backward")]
+# Four GPUs, likewise.
+GATHERED_FROM_MASTER = ["18.7b-gathered-from-master", "18.7b-moments-bf16-in-backward"]
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
 # starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
 STUDIES = {
     "1x-NVIDIA-H200": {"offload-to-host/optimizer-and-largest-model": "h200-1x-host", "offload-to-host/optimizer-and-weights": "h200-1x-host",
-                       "steps-of-one-gpu": "h200-1x-host"},
+                       "steps-of-one-gpu": "h200-1x-host", "beside-pytorch/compiled": "h200-1x-host"},
     "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node", "many-reductions/two-at-a-time": "h200-4x-node",
                        "beside-fsdp2": "h200-4x-node", **dict.fromkeys(MEMORY, "h200-4x-node"), **dict.fromkeys(EMULATED_ON_TWO, "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
         **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-untuned", "1.64b-tuned", "6.86b", "18.7b-first-session", "18.7b-second-session",
-                                                                 "18.7b-bf16-gradients")},
+                                                                 "18.7b-bf16-gradients", *GATHERED_FROM_MASTER)},
         **{f"emulated-nodes/{study}": cluster for study, cluster in (
             ("1.64b-four-lanes", "h200-2x2-emulated"), ("1.64b-all-one-lane", "h200-2x2-emulated"),
             ("1.64b-all-four-lanes-one-group", "h200-2x2-emulated-b"), ("1.64b-all-eight-lanes", "h200-2x2-emulated"),
@@ -44,6 +46,7 @@ CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in 
 WARM_UPS = {"gradients-in-bf16": 3, "copy-engines": 3, "deepspeed-tutorial": 5, "steps-of-one-gpu": 3, "many-reductions/two-at-a-time": 5}
 # Studies of programs that have two reductions under way; earlier programs began one when the one before it had ended.
 REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *MEMORY, *EMULATED_ON_TWO)}
+REDUCTIONS_TOGETHER |= {f"4x-NVIDIA-H200/beside-fsdp2/{study}" for study in GATHERED_FROM_MASTER}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = [f"beside-fsdp2/{run}" for run in ("1.64b-tuned/none", "6.86b/none", "18.7b-second-session/none", "18.7b-second-session/qwz-qgz")]
