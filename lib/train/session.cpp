@@ -137,14 +137,17 @@ void Session::run(const Watch& watch, std::uint64_t first) {
     if (watch.stepped) watch.stepped(done, recorder_.steps.back());
     if (!goes_on) break;
     const bool last = done == config_.train_steps;
-    if (done + config_.averaged_steps > config_.train_steps) averaged_.add(*engine_);
+    if (config_.train_steps - done < config_.averaged_steps) averaged_.add(*engine_);
     if (interval > 0 && (last || done % interval == 0)) {
       evaluate(done, watch);
       // An evaluation may be long: a signal in it ends the run before the next step.
       interrupt_ = app::more_pressing(interrupt_, app::agreed_interrupt(context_.control()));
     }
   }
-  if (config_.averaged_steps > 0 && done == config_.train_steps) evaluate_averaged();
+  // A run that goes on from its end has no step whose weights could be averaged.
+  if (averaged_.count() > 0 && done == config_.train_steps && !recorder_.gave_up) {
+    evaluate_averaged();
+  }
   const zero::UpdateTimes own = engine_->update_times();
   std::array<double, 3> slowest{own.optimizer, own.offload, own.gather};
   context_.control().all_reduce_max(slowest);

@@ -50,13 +50,25 @@ class AveragedWeights(zpp.TestCase):
                 self.assertAlmostEqual(averaged, began["evaluations"]["loss"][0], delta=1e-6)
                 self.assertGreater(abs(averaged - groups["evaluations"]["loss"][-1]), 1e-4, "the mean of three weights is none of them")
 
-    def test_a_step_after_the_average_goes_on(self):
-        """What is saved after it is what training left: a run that goes on from there is as one that did not average."""
+    def test_resumed(self):
+        """A run that goes on averages the steps that it takes itself; one that goes on from its end takes none, and is VALID."""
         words = ["--zero-stage", 1, "--bf16"]
         self.run_of(2, [*words, "--train-iters", 4, "--averaged-steps", 4, "--save", self.folder / "kept"], "first")
-        _, resumed, _ = self.run_of(2, [*words, "--train-iters", 6, "--load", self.folder / "kept"], "second")
+        _, resumed, groups = self.run_of(2, [*words, "--train-iters", 6, "--averaged-steps", 4, "--load", self.folder / "kept", "--save",
+                                             self.folder / "more"], "second")
         _, whole, _ = self.run_of(2, [*words, "--train-iters", 6], "whole")
         self.assertEqual(resumed["parameters_hash"], whole["parameters_hash"])
+        self.assertEqual(groups["averaged_weights"]["steps"], [2])
+        _, _, ended = self.run_of(2, [*words, "--train-iters", 6, "--averaged-steps", 4, "--load", self.folder / "more"], "ended")
+        self.assertEqual(ended["averaged_weights"]["loss"], [])
+
+    def test_more_steps_than_there_are(self):
+        _, _, groups = self.run_of(1, ["--train-iters", 2, "--averaged-steps", 2**64 - 1], "all")
+        self.assertEqual(groups["averaged_weights"]["steps"], [2])
+
+    def test_a_run_that_gives_up(self):
+        result = self.train(1, *MODEL, "--fp16", "--initial-scale-power", 31, "--min-loss-scale", 2**31, "--train-iters", 2, "--averaged-steps", 1)
+        self.check_fails(result, zpp.INVALID, "training gave up")
 
     def test_needs_evaluations(self):
         self.check_fails(self.train(1, "--averaged-steps", 2, "--train-iters", 2), zpp.USAGE, "averaged_steps", "evaluation_interval")

@@ -188,6 +188,7 @@ TEST(ConfigResolve, WeightDifferencesNeedACopyInEachOfSeveralNodes) {
     return refusal(text(3, qwz + hpz, "," + own), machine(2, 2));
   };
   EXPECT_THAT(with(R"("measure_quantization_error":1)"), HasSubstr("leave one of them out"));
+  EXPECT_THAT(with(R"("evaluation_interval":1,"averaged_steps":1)"), HasSubstr("averaged_steps"));
   EXPECT_THAT(with(R"("adaptive_bits":{"values":"weights"})"), HasSubstr("no effect"));
   EXPECT_THAT(with(R"("all_gather_algorithm":"flat")"), HasSubstr("no effect"));
   EXPECT_NO_THROW(

@@ -168,6 +168,7 @@ std::vector<CheckpointState::KeptSlice> CheckpointState::kept_copies() const {
 
 bool CheckpointState::restore_copies(const HasSlice& has, const ReadSlice& read) {
   if (!context_.options.weight_differences.enabled) return true;
+  if (!has(kCopyVersion)) return false;
   const std::vector<UnitPartition>& units = context_.units();
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (units[u].secondary > 0 && !has(copy_slice(u, 0))) return false;
@@ -371,6 +372,7 @@ void CheckpointState::visit_master(const VisitSlice& visit) const {
 }
 
 void CheckpointState::set_weights(const ReadSlice& read) {
+  context_.executor.join({StreamId::update});
   const Stream& compute = context_.compute();
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
     for (const KeptArray& array : kept_arrays(u, 0)) fill(u, array, read);

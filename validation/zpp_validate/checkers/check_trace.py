@@ -179,7 +179,7 @@ class Checker(TraceChecker):
         """Of the evaluation of the mean of the last weights: one, after the last step that was asked for; 0: there is none."""
         wanted = self.config["zeropp"].get("averaged_steps", 0)
         rows = self.trace.rows("averaged_weights") if wanted else []
-        if len(rows) != int(wanted > 0 and not self.interrupted):
+        if len(rows) != int(min(wanted, len(self.steps)) > 0 and not self.interrupted):
             raise Invalid(f"/averaged_weights has {len(rows)} rows, and averaged_steps is {wanted}")
         for row in rows:
             self.require(row["steps"] == min(wanted, len(self.steps)),
