@@ -115,19 +115,17 @@ def keep(trace, names):
     if missing:
         raise Refused(f"{trace.path} has no setting {missing[0]}, or it is a baseline that --only has not: "
                       f"it has {', '.join(row['name'] for row in settings)}")
-    place = {}  # of a setting that stays, by its number
-    for index, row in enumerate(settings):
-        if row["name"] in names:
-            place[index] = len(place)
+    staying = [index for index, row in enumerate(settings) if row["name"] in names]
+    place = {index: new for new, index in enumerate(staying)}  # of a setting that stays, by its number
     runs = [index for index, row in enumerate(trace.rows("runs")) if row["setting"] in place]
     number = {index: new for new, index in enumerate(runs)}
-    places = {"settings": [("name", None)], "runs": [("setting", place)], "checks": [("first", number), ("second", number)]}
-    for group, keys in {**places, **{name: [("run", number)] for name in OF_RUNS}}.items():
-        rows = [row for index, row in enumerate(trace.rows(group))
-                if all(row[column] in names if map_ is None else row[column] in map_ for column, map_ in keys)]
-        for column in trace.columns.get(group, {}):
-            renumbered = dict(keys).get(column)
-            trace.columns[group][column] = [renumbered[row[column]] if renumbered else row[column] for row in rows]
+    kept = {"settings": [settings[index] for index in staying]}
+    for group, keys in {"runs": {"setting": place}, "checks": {"first": number, "second": number},
+                        **{group: {"run": number} for group in OF_RUNS}}.items():
+        kept[group] = [row | {column: new[row[column]] for column, new in keys.items()} for row in trace.rows(group)
+                       if all(row[column] in new for column, new in keys.items())]
+    for group, rows in kept.items():
+        trace.columns[group] = {column: [row[column] for row in rows] for column in trace.columns[group]}
 
 
 def read(paths, across_versions=False, only=()):
