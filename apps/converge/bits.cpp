@@ -17,9 +17,12 @@ double bits_of(const codec::CodecSpec& spec, Dtype plain) {
   return 8.0 * static_cast<double>(codec::Codec(spec, plain).wire_bytes(kValues)) / kValues;
 }
 
-/// Bits a value of the codecs of one step.
-double weight_bits(const zero::CodecTable& table, std::uint64_t step, Dtype plain) {
-  return bits_of(table.weights(0)[table.at(step).weights.front()], plain);
+/// Bits a value of the codecs of one step. Weight differences begin with whole weights.
+double weight_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero) {
+  const zero::CodecChoice choice = table.at(step);
+  if (zero.weight_differences.enabled && step > 0 && !choice.whole_weights)
+    return bits_of(zero.weight_differences.codec, zero.compute);
+  return bits_of(table.weights(0)[choice.weights.front()], zero.compute);
 }
 
 double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero,
@@ -76,7 +79,7 @@ double weight_bits(const config::TrainConfig& config) {
       without_units(config.zero, zero::AdaptedValues::weights,
                     [](const zero::CodecEntry& entry) { return entry.weight_codec.has_value(); });
   return mean_over_steps(zero, config.train_steps, [&](const auto& table, std::uint64_t step) {
-    return weight_bits(table, step, config.zero.compute);
+    return weight_bits(table, step, config.zero);
   });
 }
 

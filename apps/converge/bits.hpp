@@ -9,7 +9,8 @@
 
 namespace zeropp::converge {
 
-/// Bits a value with scales in one gather of the weights.
+/// Bits a value with scales in one gather of the weights, or one exchange of their differences, of
+/// which a step has one where it may have several gathers.
 double weight_bits(const config::TrainConfig& config);
 
 /// Bits a value with scales in one reduce-scatter; of two hops the mean over the values that a rank

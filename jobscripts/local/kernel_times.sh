@@ -8,7 +8,7 @@
 #   --gpus N         ranks, a GPU each [all that nvidia-smi lists]
 #   --shape S        1.64b, 6.86b, 9.4b, 18.7b, tiny [1.64b]
 #   --layout L       node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 [node]
-#   --feature F      none, none-flat, none-2hop, qwz, hpz, qgz, qwz-qgz, all [none]
+#   --feature F      none, none-flat, none-2hop, qwz, hpz, qgz, qwz-qgz, all, differences [none]
 #   --ranks R        rank that is recorded, or all [0]
 #   --steps N        steps in the table [5]
 #   --warmup N       steps before them [2]

@@ -61,6 +61,7 @@ feature_flags() {  # FEATURE
     qgz) feature=("${qgz[@]}") ;;
     qwz-qgz) feature=("${qwz[@]}" "${qgz[@]}") ;;
     all) feature=("${qwz[@]}" "${hpz[@]}" "${qgz[@]}") ;;
+    differences) feature=("${qwz[@]}" "${hpz[@]}" "${qgz[@]}" --weight-differences) ;;
     *) fail "unknown feature '$1' (try --help)" ;;
   esac
 }

@@ -7,8 +7,8 @@
 #   --shapes LIST    of 124m,1.64b,6.86b,9.4b,18.7b,tiny [1.64b,6.86b,18.7b]
 #   --layouts LIST   of node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 (the same with 4
 #                    threads x 4 sockets) [all]
-#   --features LIST  of none, none-flat, none-2hop (other routes of ZeRO-3), qwz, hpz, qgz, qwz-qgz, all
-#                    [none,qwz,hpz,qgz,all]
+#   --features LIST  of none, none-flat, none-2hop (other routes of ZeRO-3), qwz, hpz, qgz, qwz-qgz, all, and
+#                    differences (all with weight differences, where there are nodes) [none,qwz,hpz,qgz,all]
 #   --peers LIST     of fsdp2, hybrid (shard inside a node, replicate across; where there are nodes) and plain (one GPU,
 #                    without FSDP), each also with words of -compile, -autotune, -recompute, -cudnn (its attention), and
 #                    but for plain -prefetch (two groups ahead), -pairs (two blocks a group), -root (one group of
@@ -183,7 +183,10 @@ for shape in "${shape_list[@]}"; do
     for ((round = 1; round <= repeat; round++)); do
       train_peers "$shape" "$layout"
       train_plugins "$shape" "$layout"
-      for name in "${feature_list[@]}"; do train "$shape" "$layout" "$name"; done
+      for name in "${feature_list[@]}"; do
+        [[ $name.$layout != differences.node ]] || continue
+        train "$shape" "$layout" "$name"
+      done
     done
     [ -z "$features$plugins" ] || train_peers "$shape" "$layout"
   done

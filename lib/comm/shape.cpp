@@ -47,7 +47,7 @@ JobShape shape_of_job(const Topology& topology, int rank, std::size_t secondary_
   job.world = group("world", {0, 1, topology.world_size});
   job.node = group("node", {rank / local * local, 1, local});
   job.rail = group("rail", {rank % local, local, topology.node_count});
-  if (secondary_size > 1) {
+  if (secondary_size > 0) {
     const int size = static_cast<int>(secondary_size);
     job.secondary = group("secondary", {rank / size * size, 1, size});
   }

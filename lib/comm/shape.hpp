@@ -41,7 +41,7 @@ struct JobShape : LevelShape {
 };
 
 /// Shapes of the groups that World::make_groups() gives rank `rank` of a uniform topology: world,
-/// node, rail, where `secondary_size` > 1 its hpZ group, and where `shard_size` > 0 its shard group
+/// node, rail, where `secondary_size` > 0 its hpZ group, and where `shard_size` > 0 its shard group
 /// and replicas.
 JobShape shape_of_job(const Topology& topology, int rank, std::size_t secondary_size,
                       std::size_t shard_size);

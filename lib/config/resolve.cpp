@@ -169,11 +169,11 @@ void check_weight_differences(const TrainConfig& config, const Machine& machine)
   };
   require(zero.stage == 3, "zero_optimization.stage 3");
   const auto node = static_cast<std::size_t>(machine.ranks_per_node);
-  require(
-      zero.hpz_partition_size == node && node > 1,
-      fmt::format("zero_optimization.zero_hpz_partition_size {}, the ranks of a node of several",
-                  std::max<std::size_t>(node, 2)));
-  require(machine.node_count > 1, "several nodes, which it sends less between");
+  if (machine.ranks_per_node == 0) refuse("zeropp.weight_differences {}", kUnequalNodes);
+  require(zero.hpz_partition_size == node,
+          fmt::format("zero_optimization.zero_hpz_partition_size {}, the ranks of a node", node));
+  require(machine.node_count > 1 || machine.world_size == 1,
+          "several nodes, which it sends less between");
   if (zero.measure_errors > 0) {
     refuse(
         "zeropp.weight_differences and zeropp.measure_quantization_error, which measures what a "
@@ -206,6 +206,8 @@ void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
     if (on) refuse("{} {} and {}: {}; leave one of them out", key, size, other, why);
   };
   refuse_with(zero.hpz_partition_size != 1, "zero_optimization.zero_hpz_partition_size",
+              "both keep all weights in a part of the ranks");
+  refuse_with(zero.weight_differences.enabled, "zeropp.weight_differences",
               "both keep all weights in a part of the ranks");
   refuse_with(zero.adaptive_bits.values != zero::AdaptedValues::none, "zeropp.adaptive_bits",
               "the budget does not know of sums over shard groups");

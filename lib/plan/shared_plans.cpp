@@ -164,7 +164,7 @@ const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& opti
     const std::vector<std::size_t> only_codecs(units.size(), 0);
     for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
       const zero::GradientDescriptions reduce(options, table, units, kinds.first,
-                                              comm::shape_of_job(topology_, rank, 1, 0));
+                                              comm::shape_of_job(topology_, rank, 0, 0));
       if (rank == 0) of_kinds.memory = reduce.memory;
       zero::Volumes volumes;
       reduce.add_volumes(only_codecs, volumes);

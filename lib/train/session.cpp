@@ -98,7 +98,6 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
 }
 
 void Session::make_groups() {
-  const std::size_t partition = config_.zero.hpz_partition_size;
   comm::GroupOptions options{.device = device_,
                              .transport = *config_.transport,
                              .rail_lanes = config_.rail_lanes,
@@ -119,7 +118,8 @@ void Session::make_groups() {
       (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
   options.levels = gather_levels || config_.zero.weight_differences.enabled;
-  if (partition > 1) options.secondary_size = static_cast<int>(partition);
+  if (config_.zero.has_secondary())
+    options.secondary_size = static_cast<int>(config_.zero.hpz_partition_size);
   groups_ = context_.world().make_groups(options);
 }
 

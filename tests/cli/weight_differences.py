@@ -55,6 +55,17 @@ class WeightDifferences(zpp.TestCase):
         self.assertEqual(copies[0], copies[1])
         self.check_tampering(paths)
 
+    def test_nodes_of_one_rank(self):
+        """A rank that is a node holds the whole copy, and gathers nothing from others; alone, it exchanges with itself."""
+        flags = [word for word in FLAGS if word not in zpp.ALL_FEATURES]
+        flags += ["--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients"]
+        for ranks in (1, 3):
+            with self.subTest(ranks=ranks):
+                self.check_ok(self.train(ranks, *flags, out=self.out))
+                self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
+                _, groups = self.trace()
+                self.assertEqual(len(set(groups["weight_copies"]["hash"])), 1)
+
     def check_tampering(self, paths):
         copies = []
         for index, (name, where, row, value, _) in enumerate(CHANGES):
@@ -103,6 +114,10 @@ class WeightDifferences(zpp.TestCase):
                 (["--zero-stage", "2", "--zero-quantized-weights"], ("zeropp.weight_differences needs zero_optimization.stage 3",)),
                 (["--node-size", "2", "--zero-hpz-partition-size", "2"], ("zeropp.weight_differences", "zero_quantized_weights")),
                 (["--node-size", "2", "--zero-quantized-weights"], ("zeropp.weight_differences needs", "zero_hpz_partition_size 2")),
+                (["--node-size", "1", "--zero-quantized-weights", "--zero-hpz-partition-size", "2"],
+                 ("zeropp.weight_differences needs", "zero_hpz_partition_size 1")),
+                (["--node-size", "1", "--zero-quantized-weights", "--shard-group-size", "2"],
+                 ("zeropp.shard_group_size 2 and zeropp.weight_differences",)),
                 (["--node-size", "4", "--zero-quantized-weights", "--zero-hpz-partition-size", "4"],
                  ("zeropp.weight_differences needs several nodes",)),
                 ([*zpp.ALL_FEATURES, "--adaptive-bits", "weights"], ("zeropp.weight_differences", "no effect")),

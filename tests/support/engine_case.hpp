@@ -76,7 +76,7 @@ class EngineCase {
     const std::size_t h = options_.hpz_partition_size;
     const int shards = static_cast<int>(options_.shard_group_size);
     groups_ = &kept_groups(
-        node_size, {.secondary_size = h > 1 ? static_cast<int>(h) : 0, .shard_size = shards});
+        node_size, {.secondary_size = options_.has_secondary() ? static_cast<int>(h) : 0, .shard_size = shards});
     model_ = make({.micro_batch = micro_batch,
                    .vocab_size = token_source().vocab_size(),
                    .device = device_,

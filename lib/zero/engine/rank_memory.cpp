@@ -72,7 +72,7 @@ RankMemory::RankMemory(const Options& options, const RankPlan& plan, const comm:
   } else if (preset_.shard_optimizer) {
     gradient_shards = of_fp32(units, &UnitPartition::shard, device.memory);
   }
-  if (options.hpz_partition_size > 1) {
+  if (options.has_secondary()) {
     secondary.emplace(units, static_cast<std::size_t>(groups.secondary->rank()), device);
   }
   for (std::size_t u = 0; u < units.size(); ++u) {

@@ -67,8 +67,9 @@ struct AdaptiveBitsOptions {
 enum class CopyDtype : std::uint8_t { compute, fp32 };
 constexpr auto enum_names(CopyDtype) { return name_table("compute", "fp32"); }
 
-/// Weight differences: with qwZ and hpZ at stage 3, what crosses nodes after a step is how the
-/// weights differ from the copy that every node holds, and each node adds it to its copy.
+/// Weight differences: with qwZ at stage 3, what crosses nodes after a step is how the weights
+/// differ from the copy that every node holds, and each node adds it to its copy. The copy is hpZ's
+/// over the ranks of a node; in nodes of one rank, where hpz_partition_size is 1, that rank's.
 struct WeightDifferenceOptions {
   bool enabled = false;
   codec::CodecSpec codec{"int4", 128, {}};  ///< of the differences
@@ -165,6 +166,11 @@ struct Options {
   /// are kept no longer, and nothing that the whole gradient decides can hold an update back.
   bool update_in_backward = false;
   std::uint64_t seed = 1;
+
+  /// Whether groups of hpz_partition_size ranks hold a secondary copy of the weights.
+  [[nodiscard]] bool has_secondary() const {
+    return hpz_partition_size > 1 || weight_differences.enabled;
+  }
 };
 
 }  // namespace zeropp::zero

@@ -58,6 +58,7 @@ void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,
 
 void rail_copies(std::vector<UnitPartition>& units, std::size_t nodes, Dtype dtype) {
   for (UnitPartition& unit : units) {
+    unit.secondary = nodes * unit.shard;
     unit.secondary_pieces = nodes;
     unit.secondary_dtype = dtype;
   }

@@ -30,7 +30,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.buckets = std::move(buckets);
   input.bucket_memory = std::move(bucket_memory);
   input.preset = stage_preset(options.stage);
-  input.hpz = options.hpz_partition_size > 1;
+  input.hpz = options.has_secondary();
   input.differences = options.weight_differences.enabled;
   input.over_replicas =
       !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;

@@ -398,7 +398,7 @@ class Run:
             "compute_shard": 0 if s.offload and s.offload.parameters != "none" else weights,
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
-            "secondary": self.copy_bytes() // s.partition if s.partition > 1 else 0,
+            "secondary": self.copy_bytes() // s.partition if s.partition > 1 or s.differences else 0,
         } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | {
             f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
