@@ -30,7 +30,8 @@ zero::Options with_differences(const std::string& codec, zero::CopyDtype copy, D
 }
 
 EngineCase make_case(const zero::Options& options) {
-  return {options, node_size(), [](const model::Context& context) { return make_tiny_gpt(context); }};
+  return {options, node_size(),
+          [](const model::Context& context) { return make_tiny_gpt(context); }};
 }
 
 float rounded(float value, Dtype dtype) {

@@ -75,8 +75,9 @@ class EngineCase {
     options_.shard_group_size = config.zero.shard_group_size;
     const std::size_t h = options_.hpz_partition_size;
     const int shards = static_cast<int>(options_.shard_group_size);
-    groups_ = &kept_groups(
-        node_size, {.secondary_size = options_.has_secondary() ? static_cast<int>(h) : 0, .shard_size = shards});
+    groups_ = &kept_groups(node_size,
+                           {.secondary_size = options_.has_secondary() ? static_cast<int>(h) : 0,
+                            .shard_size = shards});
     model_ = make({.micro_batch = micro_batch,
                    .vocab_size = token_source().vocab_size(),
                    .device = device_,

@@ -50,8 +50,8 @@ void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,
 
 /// Makes the secondary shard of each rank the shards of its rail (the ranks with its number in all
 /// of the `nodes`), kept as `dtype`: what a rank sends along its rail goes to where it is kept, and
-/// a rank keeps its own shard. Nodes may have one rank. Piece k is the shard of the rail's rank in node k, so that the
-/// pieces k of a node's ranks lie in a row in the flat buffer.
+/// a rank keeps its own shard. Nodes may have one rank. Piece k is the shard of the rail's rank in
+/// node k, so that the pieces k of a node's ranks lie in a row in the flat buffer.
 void rail_copies(std::vector<UnitPartition>& units, std::size_t nodes, Dtype dtype);
 
 /// The canonical shard that rank `rank` answers for: of the `shard_groups` in the part that it
