@@ -151,7 +151,8 @@ def text_of(study, trace, rows, averaged, claims, missing, effects, margin):
 
 
 def codec_cells(setting):
-    return [setting.weight_codec, "/".join(dict.fromkeys(setting.gradient_codecs)), setting.feedback, f"{setting.bits:.2f}"]
+    weights = f"differences {setting.weight_differences}" if setting.weight_differences else setting.weight_codec
+    return [weights, "/".join(dict.fromkeys(setting.gradient_codecs)), setting.feedback, f"{setting.bits:.2f}"]
 
 
 def chapter(study, rows, averaged, claims, effects, margin, command):

@@ -3,7 +3,7 @@
   no codec  <=  int8 inside nodes, int4 with Hadamard rotation between them  <  plain int4 gradients  <  int4 weights
 
 (SDP4Bit, NeurIPS 2024, its tables: two-level gradients reach the baseline, plain 4-bit gradients do not, 4-bit weights are worst.)
-Settings are found by their codecs, not by their names; error feedback is off in all. Claims are paired by seed: `<`, that the
+Settings are found by their codecs, not by their names; error feedback is off in all, and weights go whole. Claims are paired by seed: `<`, that the
 difference is above 0 (one-sided); `<=`, that the rung is reached: the difference lies within the margin on both sides (two one-sided
 tests). p-values are corrected over the claims of a model (Holm).
 """
@@ -64,7 +64,7 @@ def distance_from_usual(setting):
 
 def rungs_of(settings):
     """By the rung's name its setting; rungs that no setting is on are left out."""
-    off = [setting for setting in settings if setting.feedback == "off" and setting.hpz <= 1]
+    off = [setting for setting in settings if setting.feedback == "off" and setting.hpz <= 1 and not setting.weight_differences]
     found = {name: [setting for setting in off if belongs(setting)] for name, belongs in RUNGS.items()}
     found["no codec"] = [setting for setting in found["no codec"] if not setting.baseline]
     return {name: min(candidates, key=distance_from_usual) for name, candidates in found.items() if candidates}

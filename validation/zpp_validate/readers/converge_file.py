@@ -53,6 +53,17 @@ class Setting:
             return 0
 
     @property
+    def weight_differences(self):
+        """Codec of weight differences, "" where weights go whole, with the type of the copies where that is fp32."""
+        try:
+            own = json.loads(self.config_json)["zeropp"]
+        except (ValueError, AttributeError, KeyError, TypeError):  # no configuration: for the checker to say
+            return ""
+        if not own.get("weight_differences"):
+            return ""
+        return own["weight_difference_codec"] + (", fp32 copy" if own["weight_copy_dtype"] == "fp32" else "")
+
+    @property
     def tokens_are_bytes(self):
         """Whether its loss is one of the bytes of a text."""
         try:
