@@ -18,8 +18,13 @@ double bits_of(const codec::CodecSpec& spec, Dtype plain) {
 }
 
 /// Bits a value of the codecs of one step.
-double weight_bits(const zero::CodecTable& table, std::uint64_t step, Dtype plain) {
-  return bits_of(table.weights(0)[table.at(step).weights.front()], plain);
+double weight_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero) {
+  const auto whole = [&](std::uint64_t of) -> const codec::CodecSpec& {
+    return table.weights(0)[table.at(of).weights.front()];
+  };
+  const bool differences = zero.weight_differences.enabled && !table.refreshes_at(step) &&
+                           whole(step) == whole(step - 1);
+  return bits_of(differences ? zero.weight_differences.codec : whole(step), zero.compute);
 }
 
 double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero,
@@ -76,7 +81,7 @@ double weight_bits(const config::TrainConfig& config) {
       without_units(config.zero, zero::AdaptedValues::weights,
                     [](const zero::CodecEntry& entry) { return entry.weight_codec.has_value(); });
   return mean_over_steps(zero, config.train_steps, [&](const auto& table, std::uint64_t step) {
-    return weight_bits(table, step, config.zero.compute);
+    return weight_bits(table, step, config.zero);
   });
 }
 

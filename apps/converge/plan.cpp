@@ -78,6 +78,12 @@ std::string feedback_of(const std::string& config_json) {
   return fmt::format("{}", fmt::join(parts, ","));
 }
 
+std::string differences_of(const zero::WeightDifferenceOptions& options) {
+  const bool wide = options.copy == zero::CopyDtype::fp32;
+  return fmt::format("differences {}{}", codec::to_string(options.codec),
+                     wide ? ", fp32 copy" : "");
+}
+
 SettingRow row_of(const Setting& setting, const RunConfig& run, const comm::Topology& topology) {
   const config::TrainConfig& c = run.config;
   const auto codec = [&](bool on, const codec::CodecSpec& spec, zero::AdaptedValues values,
@@ -96,8 +102,10 @@ SettingRow row_of(const Setting& setting, const RunConfig& run, const comm::Topo
       .level = setting.level,
       .model = fmt::format("{} {}x{}", c.model.name, c.model.num_layers, c.model.hidden_size),
       .stage = static_cast<std::uint64_t>(c.zero.stage),
-      .weight_codec = codec(c.zero.quantized_weights, c.zero.weight_codec,
-                            zero::AdaptedValues::weights, &Entry::weight_codec),
+      .weight_codec = c.zero.weight_differences.enabled
+                          ? differences_of(c.zero.weight_differences)
+                          : codec(c.zero.quantized_weights, c.zero.weight_codec,
+                                  zero::AdaptedValues::weights, &Entry::weight_codec),
       .gradient_codec_intra = codec(qgz, c.zero.gradient_codec_intra,
                                     zero::AdaptedValues::gradients, &Entry::gradient_codec_intra),
       .gradient_codec_inter = codec(qgz, c.zero.gradient_codec_inter,

@@ -47,7 +47,8 @@ Group settings_group(const std::vector<SettingRow>& rows) {
        column("level", "", "quadratic, markov, text or contract", rows, &Row::level),
        column("model", "", "Name, layers x width", rows, &Row::model),
        column("stage", "", "ZeRO stage", rows, &Row::stage),
-       column("weight_codec", "", "Of qwZ; none without; schedule or adaptive where it changes",
+       column("weight_codec", "",
+              "Of qwZ; none without; schedule or adaptive where it changes; differences CODEC",
               rows, &Row::weight_codec),
        column("gradient_codec_intra", "", "Of qgZ's first hop; likewise", rows,
               &Row::gradient_codec_intra),
@@ -57,8 +58,9 @@ Group settings_group(const std::vector<SettingRow>& rows) {
        column("feedback", "", "Error feedback: off, or its parameters", rows, &Row::feedback),
        column("optimizer", "", "Its type", rows, &Row::optimizer),
        column("weight_bits", "bits per parameter",
-              "Sent in one gather, scales included; NaN: not told by the configuration", rows,
-              &Row::weight_bits),
+              "Sent in one gather, or exchange of differences, scales included; NaN: not told by "
+              "the configuration",
+              rows, &Row::weight_bits),
        column(
            "gradient_bits", "bits per parameter",
            "Sent in one reduce-scatter; of two hops the mean over the values sent; NaN: likewise",

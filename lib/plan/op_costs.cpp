@@ -164,7 +164,8 @@ class Costs {
                                    sharding_));
   }
 
-  /// Of each node's piece of a copy that differences are added to, one behind the other: else one.
+  /// Gathers of the nodes' pieces of a copy that differences are added to, one behind the other;
+  /// one gather without differences.
   OpCost secondary(std::size_t index) {
     const zero::UnitPartition& of = unit(index);
     OpCost cost = gather({options_.secondary_gather_algorithm,

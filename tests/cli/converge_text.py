@@ -94,11 +94,41 @@ class ConvergeText(zpp.TestCase):
         self.assertEqual(len(set(hashes.values())), len(hashes), "the second hop has a codec of its own")
         self.assertEqual(set(groups["runs"]["node_size"]), {2})
 
+    def differences(self):
+        """text-25m-differences.json, with nodes of two ranks."""
+        name = "text-25m-differences"
+        matrix = json.loads(self.smaller(name, 4).read_text())
+        matrix["base"]["zeropp"]["node_size"] = 2
+        for setting in matrix["settings"][1:]:
+            setting["config"]["zero_optimization"]["zero_hpz_partition_size"] = 2
+        matrix["settings"][2]["config"]["zeropp"]["weight_refresh_interval"] = 4
+        return self.write_json(f"{name}.json", matrix)
+
+    def test_weight_differences(self):
+        """Bits are of the exchange of a step: the mean over eight, of which the first and a refresh send whole weights in int8."""
+        command = [PROGRAM, "--config", self.differences(), "--output", self.out, *self.data, "--seeds", "[1]"]
+        self.check_ok(zpp.launch([(4, command)], cwd=self.folder, patient=True).end(timeout=100))
+        self.check_accepted(self.out / "converge.h5")
+        _, groups = zpp.read_trace(self.out / "converge.h5")
+        settings, runs = groups["settings"], groups["runs"]
+        self.assertEqual(len(set(runs["parameters_hash"])), 6, "every setting trains something else")
+        self.assertEqual(settings["weight_codec"], ["none", "differences int4:128", "differences int3:128", "differences int2:128",
+                                                    "differences int4:128, fp32 copy", "differences int4:128+had32"])
+        whole, scales = 8 + 16 / 256, 16 / 128
+        self.assertEqual(settings["weight_bits"], [16, *((refreshes * whole + (8 - refreshes) * (bits + scales)) / 8
+                                                         for bits, refreshes in ((4, 1), (3, 2), (2, 1), (4, 1), (4, 1)))])
+        across = runs["bytes_inter_node"]
+        self.assertEqual(sorted(across[1:], reverse=True)[0], across[1])
+        self.assertGreater(across[0], 2 * across[1])
+
     def test_the_pilot_trains_what_the_matrix_trains(self):
         pilot, matrix, core = (json.loads((INPUTS / f"{name}.json").read_text())
                                for name in ("text-pilot", "text-25m", "text-25m-core"))
         self.assertEqual(pilot["base"], matrix["base"])
         self.assertEqual(core["base"], matrix["base"])
+        differences = json.loads((INPUTS / "text-25m-differences.json").read_text())
+        del core["base"]["zeropp"]["averaged_steps"]
+        self.assertEqual((differences["base"], differences["seeds"]), (core["base"], core["seeds"]))
         self.assertFalse(set(pilot["seeds"]) & set(matrix["seeds"]))
 
 
