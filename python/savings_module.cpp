@@ -44,9 +44,15 @@ plan::SavingsConfig config_of(const py::dict& given) {
       config.gradients = codec();
     } else if (name == "hpz") {
       config.hpz = as<bool, py::bool_>("config's hpz", value, "True or False");
+    } else if (name == "weight_differences") {
+      config.weight_differences =
+          as<bool, py::bool_>("config's weight_differences", value, "True or False");
+    } else if (name == "weight_difference_codec") {
+      config.differences = codec();
     } else {
       throw py::value_error("config has the unknown key '" + name +
-                            "': its keys are weight_codec, gradient_codec, hpz");
+                            "': its keys are weight_codec, gradient_codec, hpz, "
+                            "weight_differences, weight_difference_codec");
     }
   }
   return config;
@@ -89,7 +95,8 @@ PYBIND11_MODULE(_savings, module) {
 
 model_params  parameters of the model, a whole number (18e9)
 world_size    ranks, 2 or more
-config        dict: weight_codec ('int8:256'), gradient_codec ('int4:128'), hpz (False)
+config        dict: weight_codec ('int8:256'), gradient_codec ('int4:128'), hpz (False),
+               weight_differences (False), weight_difference_codec ('int4:128')
 baseline      what the uncompressed step sends: 'fp32', 'bf16' or 'fp16'
 passes        'once': one gather and one reduce-scatter; 'zero3': two gathers, of which hpz keeps the
               second inside the nodes, and one reduce-scatter

@@ -17,12 +17,14 @@ double bits_of(const codec::CodecSpec& spec, Dtype plain) {
   return 8.0 * static_cast<double>(codec::Codec(spec, plain).wire_bytes(kValues)) / kValues;
 }
 
-/// Bits a value of the codecs of one step. Weight differences begin with whole weights.
+/// Bits a value of the codecs of one step.
 double weight_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero) {
-  const zero::CodecChoice choice = table.at(step);
-  if (zero.weight_differences.enabled && step > 0 && !choice.whole_weights)
-    return bits_of(zero.weight_differences.codec, zero.compute);
-  return bits_of(table.weights(0)[choice.weights.front()], zero.compute);
+  const auto whole = [&](std::uint64_t of) -> const codec::CodecSpec& {
+    return table.weights(0)[table.at(of).weights.front()];
+  };
+  const bool differences = zero.weight_differences.enabled && !table.refreshes_at(step) &&
+                           whole(step) == whole(step - 1);
+  return bits_of(differences ? zero.weight_differences.codec : whole(step), zero.compute);
 }
 
 double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero,

@@ -9,8 +9,8 @@
 
 namespace zeropp::converge {
 
-/// Bits a value with scales in one gather of the weights, or one exchange of their differences, of
-/// which a step has one where it may have several gathers.
+/// Bits a value with scales in one gather of the weights; with weight differences in the exchange
+/// of a step, the mean over the steps, of which the first one and refreshes send whole weights.
 double weight_bits(const config::TrainConfig& config);
 
 /// Bits a value with scales in one reduce-scatter; of two hops the mean over the values that a rank

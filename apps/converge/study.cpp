@@ -57,8 +57,9 @@ Group settings_group(const std::vector<SettingRow>& rows) {
        column("feedback", "", "Error feedback: off, or its parameters", rows, &Row::feedback),
        column("optimizer", "", "Its type", rows, &Row::optimizer),
        column("weight_bits", "bits per parameter",
-              "Sent in one gather, scales included; NaN: not told by the configuration", rows,
-              &Row::weight_bits),
+              "Sent in one gather, or exchange of differences, scales included; NaN: not told by "
+              "the configuration",
+              rows, &Row::weight_bits),
        column(
            "gradient_bits", "bits per parameter",
            "Sent in one reduce-scatter; of two hops the mean over the values sent; NaN: likewise",

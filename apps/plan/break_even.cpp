@@ -105,8 +105,7 @@ int run_break_even(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "breakeven");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
-    take_model(asked.on.job, given);
-    take_step(asked.on.job, given);
+    take_job(asked.on.job, given);
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = read(asked.on, given);
     variants = variants_of(asked.on, topology, given, "breakeven");

@@ -52,8 +52,7 @@ int run_compare(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "compare");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
-    take_model(asked.on.job, given);
-    take_step(asked.on.job, given);
+    take_job(asked.on.job, given);
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = topology_for(asked.on, given);
     take_memory_limit(asked.memory_limit, asked.on, given);

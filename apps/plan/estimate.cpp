@@ -40,8 +40,7 @@ int run_estimate(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(job), .config_flags = kConfigFlags};
   describe(app, "estimate");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
-    take_model(job, given);
-    take_step(job, given);
+    take_job(job, given);
     topology = topology_of(job);
     config::resolve(job.config, given, machine_for(topology));
   };

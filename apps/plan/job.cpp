@@ -47,6 +47,26 @@ void require_sizes(const Job& job, const std::vector<config::Option>& given) {
                           "--vocab-size",
                           fmt::join(model_preset_names(), ", ")));
 }
+
+void take_model(Job& job, const std::vector<config::Option>& given) {
+  if (job.model_preset.empty() && job.hf_config.empty()) return require_sizes(job, given);
+  if (!job.model_preset.empty() && !job.hf_config.empty()) {
+    throw Error(ExitCode::usage,
+                fmt::format("--model-preset {} and --hf-config {} both give a model: leave one out",
+                            job.model_preset, job.hf_config));
+  }
+  model::Options& model = job.config.model;
+  if (!model::is_transformer(model)) {
+    throw Error(ExitCode::usage,
+                fmt::format("zeropp.model.name {} has no sizes of a GPT: leave --model-preset and "
+                            "--hf-config out",
+                            model.name));
+  }
+  if (!job.model_preset.empty()) return take_sizes(model, model_preset(job.model_preset), given);
+  const HfModel read = read_hf_config(job.hf_config);
+  take_sizes(model, read.model, given);
+  log::info(read.note);
+}
 }  // namespace
 
 std::optional<std::size_t> declared_ranks_per_node(const Job& job) {
@@ -119,27 +139,8 @@ comm::Topology topology_of(Job& job) {
   return planned_topology(job.nodes, job.ranks_per_node);
 }
 
-void take_model(Job& job, const std::vector<config::Option>& given) {
-  if (job.model_preset.empty() && job.hf_config.empty()) return require_sizes(job, given);
-  if (!job.model_preset.empty() && !job.hf_config.empty()) {
-    throw Error(ExitCode::usage,
-                fmt::format("--model-preset {} and --hf-config {} both give a model: leave one out",
-                            job.model_preset, job.hf_config));
-  }
-  model::Options& model = job.config.model;
-  if (!model::is_transformer(model)) {
-    throw Error(ExitCode::usage,
-                fmt::format("zeropp.model.name {} has no sizes of a GPT: leave --model-preset and "
-                            "--hf-config out",
-                            model.name));
-  }
-  if (!job.model_preset.empty()) return take_sizes(model, model_preset(job.model_preset), given);
-  const HfModel read = read_hf_config(job.hf_config);
-  take_sizes(model, read.model, given);
-  log::info(read.note);
-}
-
-void take_step(Job& job, const std::vector<config::Option>& given) {
+void take_job(Job& job, const std::vector<config::Option>& given) {
+  take_model(job, given);
   const bool first_differs = job.config.zero.weight_differences.enabled;
   if (first_differs && !config::is_given(given, "plan.step")) job.step = 1;
 }

@@ -36,14 +36,12 @@ std::vector<config::Option> options(Job& job);
 /// ranks or layers are too many to be planned one by one.
 comm::Topology topology_of(Job& job);
 
-/// Takes the sizes that --model-preset or --hf-config names, but for those that `given` decides;
-/// first of all, for other options follow from them. Throws Error: for both, for a model that is no
-/// transformer, where the file cannot be read, and where nobody gave the size of a transformer.
-void take_model(Job& job, const std::vector<config::Option>& given);
-
-/// Plans the second step of a run with weight differences, unless `given` says which: the first one
-/// sends whole weights.
-void take_step(Job& job, const std::vector<config::Option>& given);
+/// Takes what other options follow from, first of all: the sizes that --model-preset or --hf-config
+/// names, but for those that `given` decides; and with weight differences the second step, unless
+/// `given` says which, for the first one sends whole weights. Throws Error: for both names, for a
+/// model that is no transformer, where the file cannot be read, and where nobody gave the size of a
+/// transformer.
+void take_job(Job& job, const std::vector<config::Option>& given);
 
 /// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network
 /// with RDMA or of sockets, and all that is registered in this build.

@@ -65,6 +65,8 @@ std::vector<config::Option> options(Request& r) {
            .flag = "--weight-codec",
            .field = &r.config.weights,
            .help = "Codec of weights, FORMAT[:BLOCK][+OPTION...]"});
+  table.back().in_effect = [&] { return !r.table && !r.config.weight_differences; };
+  table.back().effect_needs = "--no-table and --no-weight-differences";
   of_call({.path = "gradient_codec",
            .flag = "--gradient-codec",
            .field = &r.config.gradients,
@@ -73,6 +75,17 @@ std::vector<config::Option> options(Request& r) {
            .flag = "--hpz",
            .field = &r.config.hpz,
            .help = "Keep the gather of backward inside nodes, where it is not counted"});
+  of_call({.path = "weight_differences",
+           .flag = "--weight-differences",
+           .field = &r.config.weight_differences,
+           .help = "Send how weights differ from the nodes' copies; the whole weights of the first "
+                   "step are not counted"});
+  of_call({.path = "weight_difference_codec",
+           .flag = "--weight-difference-codec",
+           .field = &r.config.differences,
+           .help = "Codec of the differences, FORMAT[:BLOCK][+OPTION...]"});
+  table.back().in_effect = [&] { return !r.table && r.config.weight_differences; };
+  table.back().effect_needs = "--no-table and --weight-differences";
   return table;
 }
 

@@ -54,8 +54,7 @@ int run_time(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "time");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
-    take_model(asked.job, given);
-    take_step(asked.job, given);
+    take_job(asked.job, given);
     topology = read(asked, given);
     config::resolve(asked.job.config, given, machine_for(asked, topology));
   };

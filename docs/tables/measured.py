@@ -4,6 +4,7 @@ The table `headline` is README's: training beside PyTorch FSDP2, and what compre
 """
 
 import csv
+import json
 import sys
 
 import h5py
@@ -15,6 +16,8 @@ STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": 
            "nodes": ("results/4x-NVIDIA-H200/fsdp2-plugin", "emulated"),
            "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
 CONVERGENCE = "results/host-2core/convergence"
+CORPUS = "results/4x-NVIDIA-H200/text-differences/core"
+DIFFERENCES = "results/4x-NVIDIA-H200/weight-differences"
 
 # (what is compared, study, shape, how the peer's runs begin, name of the run of ZeRO++)
 BESIDE_FSDP2 = (("ms: 1.64 B, 4 GPUs", "nvlink", "1.64b", "fsdp2", "qwz-qgz"),
@@ -136,6 +139,21 @@ def chapter(folder, number, columns):
     return made
 
 
+def published_differences(programs):
+    """Losses of SDP4Bit's tables over those of its baseline, and beside them our own of the corpus, where there is one."""
+    figures = json.loads((programs.root / "validation/published/zeropp.json").read_text())["convergence"]["sdp4bit_validation_loss"]
+    texts = [chapter(folder, 0, SETTING)(programs) for folder in (CORPUS, f"{DIFFERENCES}/core")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for text in texts for line in text.splitlines()[2:]]
+    own = {row[0]: row[4] for row in rows if row[1] == "none"}
+    sizes = [name for name in figures if name.endswith(("M", "B"))]
+    rows = []
+    for shown, column, ours in (("as they are", "baseline", ""), ("int4", "int4 weights", own["int4:128"]),
+                                ("int4 differences", "int4 weight differences", own["differences int4:128"])):
+        index = figures["columns"].index(column)
+        rows.append([shown, f"{figures['1.3B'][index]:.4f}", *(f"{figures[size][index] - figures[size][0]:+.4f}" if index else "" for size in sizes), ours])
+    return markdown.table(["weights are sent", "loss, 1.3B", *sizes, "ours, 27M"], rows, right=range(1, 3 + len(sizes)))
+
+
 def predictions(programs):
     """How far the planner's times lie from known ones, as results/planner has it."""
     text = (programs.root / "results" / "planner" / "table.md").read_text()
@@ -157,6 +175,9 @@ TABLES = {
     "safe-known-entropy": chapter(f"{CONVERGENCE}/reduced", 0, SETTING),
     "safe-text": chapter(f"{CONVERGENCE}/order", 0, SETTING),
     "safe-order": chapter(f"{CONVERGENCE}/order", 1, CLAIM),
-    "safe-corpus": chapter("results/4x-NVIDIA-H200/text-differences/core", 0, SETTING),
+    "safe-corpus": chapter(CORPUS, 0, SETTING),
+    "safe-differences": chapter(f"{DIFFERENCES}/core", 0, SETTING),
+    "safe-differences-all": chapter(f"{DIFFERENCES}/all", 0, SETTING),
+    "safe-published": published_differences,
     "safe-corpus-all": chapter("results/4x-NVIDIA-H200/text-differences/all", 0, SETTING),
 }

@@ -322,8 +322,8 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.averaged_steps",
         .flag = "--averaged-steps",
         .field = &c.averaged_steps,
-        .help = "Steps at the end whose weights are averaged on the host, for one more evaluation; "
-                "0: none",
+        .help = "Steps at the end whose weights are averaged on the host, for one more evaluation, "
+                "in 12 bytes of its memory for each master weight of a rank; 0: none",
         .unit = "steps",
         .in_effect = [&c] { return c.evaluation_interval > 0; },
         .effect_needs = "zeropp.evaluation_interval"},

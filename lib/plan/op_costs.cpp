@@ -83,12 +83,7 @@ class Costs {
       case OpKind::refresh:
         return joined(global(op.index));
       case OpKind::gather_secondary:
-        return gather({options_.secondary_gather_algorithm,
-                       unit(op.index).secondary,
-                       options_.compute,
-                       {},
-                       1},
-                      secondary_);
+        return secondary(op.index);
       case OpKind::exchange:
         return exchange(op.index);
       case OpKind::keep_secondary:
@@ -167,6 +162,20 @@ class Costs {
     return uploading(index, gather({options_.all_gather_algorithm, unit(index).shard,
                                     options_.compute, codec, depth()},
                                    sharding_));
+  }
+
+  /// Gathers of the nodes' pieces of a copy that differences are added to, one behind the other;
+  /// one gather without differences.
+  OpCost secondary(std::size_t index) {
+    const zero::UnitPartition& of = unit(index);
+    OpCost cost = gather({options_.secondary_gather_algorithm,
+                          of.secondary / of.secondary_pieces,
+                          options_.compute,
+                          {},
+                          1},
+                         secondary_);
+    cost.pieces *= of.secondary_pieces;
+    return cost;
   }
 
   /// A gather of weights that may have to come from the host first.

@@ -45,14 +45,19 @@ Savings savings(std::size_t model_params, std::size_t world_size, const SavingsC
         "hpz has no effect on passes once, which have no gather in backward: leave it out, or "
         "count the passes zero3");
   }
+  if (config.weight_differences && passes == Passes::zero3 && !config.hpz) {
+    refuse(
+        "weight_differences are added to the copies that hpz keeps in every node: count with hpz, "
+        "or leave them out");
+  }
   const std::size_t part = (model_params + world_size - 1) / world_size;
   const auto pass = [&](const codec::CodecSpec& spec) {
     return static_cast<double>((world_size - 1) * codec::Codec(spec, baseline).wire_bytes(part));
   };
   const int gathers = passes == Passes::zero3 ? 2 : 1;
   const double plain = pass({}) * (gathers + 1);
-  const double compressed =
-      pass(config.weights) * (gathers - (config.hpz ? 1 : 0)) + pass(config.gradients);
+  const codec::CodecSpec& sent = config.weight_differences ? config.differences : config.weights;
+  const double compressed = pass(sent) * (gathers - (config.hpz ? 1 : 0)) + pass(config.gradients);
   return {.baseline_gb = plain / 1e9,
           .zero_plusplus_gb = compressed / 1e9,
           .reduction_factor = plain / compressed,

@@ -34,10 +34,14 @@ Passes parse_passes(std::string_view name);
 Dtype parse_baseline(std::string_view name);
 
 /// What travels compressed; the codec `none` sends the baseline's dtype. The defaults are ZeRO++'s.
+/// With weight differences a step gathers these once, and no weights: what the first step and
+/// refreshes send is not counted.
 struct SavingsConfig {
   codec::CodecSpec weights{"int8", 256, {}};
   codec::CodecSpec gradients{"int4", 128, {}};
   bool hpz = false;  ///< with Passes::zero3 only: elsewhere there is no second gather
+  bool weight_differences = false;  ///< with Passes::zero3 they need hpz, whose copies they change
+  codec::CodecSpec differences{"int4", 128, {}};
 };
 
 /// GB are 1e9 bytes, sent by one rank in one step.

@@ -144,7 +144,7 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
   if (!engine.restore_copies(has, read) && context_.is_root()) {
     log::warn(
         "weight differences begin anew with whole weights: the checkpoint has no copies of this "
-        "dtype");
+        "dtype and number of elements");
   }
   if (!engine.restore_widths(has, read) && context_.is_root()) {
     log::warn(

@@ -8,6 +8,8 @@ import shutil
 import token_file_writer
 import zpp
 
+from zpp_validate.readers import converge_file
+
 PROGRAM = str(zpp.BIN / "zpp_converge")
 INPUTS = zpp.SOURCE / "inputs" / "convergence"
 
@@ -94,11 +96,42 @@ class ConvergeText(zpp.TestCase):
         self.assertEqual(len(set(hashes.values())), len(hashes), "the second hop has a codec of its own")
         self.assertEqual(set(groups["runs"]["node_size"]), {2})
 
+    def differences(self):
+        """text-25m-differences.json, with nodes of two ranks."""
+        name = "text-25m-differences"
+        matrix = json.loads(self.smaller(name, 4).read_text())
+        matrix["base"]["zeropp"]["node_size"] = 2
+        for setting in matrix["settings"][1:]:
+            setting["config"]["zero_optimization"]["zero_hpz_partition_size"] = 2
+        matrix["settings"][2]["config"]["zeropp"]["weight_refresh_interval"] = 4
+        return self.write_json(f"{name}.json", matrix)
+
+    def test_weight_differences(self):
+        """Bits are of the exchange of a step: the mean over eight, of which the first and a refresh send whole weights in int8."""
+        command = [PROGRAM, "--config", self.differences(), "--output", self.out, *self.data, "--seeds", "[1]"]
+        self.check_ok(zpp.launch([(4, command)], cwd=self.folder, patient=True).end(timeout=100))
+        self.check_accepted(self.out / "converge.h5")
+        _, groups = zpp.read_trace(self.out / "converge.h5")
+        settings, runs = groups["settings"], groups["runs"]
+        self.assertEqual(len(set(runs["parameters_hash"])), 7, "every setting trains something else")
+        self.assertEqual([converge_file.Setting(0, {"config_json": text}).weight_differences for text in settings["config_json"]],
+                         ["", "int4:128", "int4:128+had32", "int4:128, fp32 copy", "int3:128", "int2:128", "int4:128"])
+        whole, scales = 8 + 16 / 256, 16 / 128
+        self.assertEqual(settings["weight_bits"], [16, *((refreshes * whole + (8 - refreshes) * (bits + scales)) / 8
+                                                         for bits, refreshes in ((4, 1), (4, 2), (4, 1), (3, 1), (2, 1), (4, 1)))])
+        across = runs["bytes_inter_node"]
+        plain, int4, refreshed, _, int3, int2, both = across
+        self.assertEqual(sorted(across, reverse=True)[:2], [plain, refreshed])
+        self.assertEqual(sorted((int4, int3, int2, both), reverse=True)[:3], [int4, int3, int2])
+        self.assertGreater(plain, 2 * int4)
+
     def test_the_pilot_trains_what_the_matrix_trains(self):
         pilot, matrix, core = (json.loads((INPUTS / f"{name}.json").read_text())
                                for name in ("text-pilot", "text-25m", "text-25m-core"))
         self.assertEqual(pilot["base"], matrix["base"])
         self.assertEqual(core["base"], matrix["base"])
+        differences = json.loads((INPUTS / "text-25m-differences.json").read_text())
+        self.assertEqual(differences["base"], core["base"])
         self.assertFalse(set(pilot["seeds"]) & set(matrix["seeds"]))
 
 

@@ -39,10 +39,25 @@ class PlanSavings(zpp.TestCase):
         self.assertIn(f"{plain / sent:.4f}x", text)
         self.assertEqual(made["config"]["passes"], "once")
 
+    def test_weight_differences(self):
+        """3 M of ZeRO-3 become 0.5 M and its scales; and so on for another codec of differences."""
+        call = ["--model-params", "18e9", "--world-size", "64", "--baseline", "bf16", "--passes", "zero3", "--hpz", "--weight-differences"]
+        for words, bits, block in (([], 4, 128), (["--weight-difference-codec", "int3:64"], 3, 64)):
+            _, made = self.call(*call, *words)
+            weights = 2 * 18e9 * 63 / 64 / 1e9
+            sent = ((bits / 8 + 2 / block) + (4 / 8 + 2 / 128)) / 2 * weights
+            self.assertAlmostEqual(made["baseline_gb"], 3 * weights, places=4)
+            self.assertAlmostEqual(made["zero_plusplus_gb"], sent, places=3)
+            self.assertTrue(made["config"]["weight_differences"])
+            self.assertNotIn("weight_codec", made["config"])
+
     def test_refusals(self):
         call = ["--model-params", "18e9", "--world-size", "8"]
         for words, part in (([], "--model-params is missing"), (call, "--baseline is missing"), ([*call, "--baseline", "fp64"], "fp64"),
-                            ([*call, "--baseline", "fp32", "--hpz"], "hpz has no effect"), (["--table", "--hpz"], "--hpz"),
+                            ([*call, "--baseline", "fp32", "--hpz"], "hpz has no effect"),
+                            ([*call, "--baseline", "bf16", "--passes", "zero3", "--weight-differences"], "count with hpz"),
+                            ([*call, "--baseline", "bf16", "--weight-differences", "--weight-codec", "int8"], "--no-weight-differences"),
+                            ([*call, "--baseline", "bf16", "--weight-difference-codec", "int3"], "--weight-differences"), (["--table", "--hpz"], "--hpz"),
                             (["--table", "--codec", "int9"], "int9"), ([*call, "--baseline", "fp32", "--codec", "int8"], "--codec"), (["--table", "--output", self.out], "--output")):
             with self.subTest(words):
                 self.check_fails(zpp.Process([PLAN, "savings", *words]).end(), zpp.USAGE, part, program="zpp_plan")

@@ -78,6 +78,11 @@ class PythonSavings(zpp.TestCase):
         found = zeropp.savings(18e9, 384, {"gradient_codec": "int6:64", "hpz": True}, baseline="bf16", passes="zero3")
         self.assertEqual({name: made[name] for name in found}, found)
 
+    def test_weight_differences(self):
+        config = {"hpz": True, "weight_differences": True, "weight_difference_codec": "int3:64"}
+        found = zeropp.savings(18e9, 384, config, baseline="bf16", passes="zero3")
+        self.assertAlmostEqual(found["reduction_factor"], 6 / (3 / 8 + 2 / 64 + 0.5 + 2 / 128), places=4)
+
     def test_defaults_and_texts(self):
         found = zeropp.savings(18e9, 384, baseline="fp16", passes="zero3")
         self.assertAlmostEqual(found["reduction_factor"], 6 / (2 * (1 + 2 / 256) + 0.5 + 2 / 128), places=4)
@@ -93,6 +98,8 @@ class PythonSavings(zpp.TestCase):
                                       (ValueError, (18e9, 8, {"weigth_codec": "int8"}), {"baseline": "fp32"}),
                                       (ValueError, (18e9, 8, {"hpz": True}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {"hpz": 1}), {"baseline": "fp32", "passes": "zero3"}),
+                                      (TypeError, (18e9, 8, {"weight_differences": 1}), {"baseline": "fp32"}),
+                                      (ValueError, (18e9, 8, {"weight_differences": True}), {"baseline": "fp32", "passes": "zero3"}),
                                       (TypeError, (18e9, 8, {"weight_codec": 8}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {"gradient_codec": None}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {3: "int8"}), {"baseline": "fp32"})):

@@ -17,6 +17,7 @@ from zpp_validate.commands import COMMANDS
 
 VALIDATION = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 NEEDS_TORCH = {"torch-oracle"}  # even for its help
+CALLED_BY_PROGRAMS = {"html"}  # which name the Python: it says itself what that lacks
 SKIPPED, USAGE, ENVIRONMENT = 77, 2, 3
 
 
@@ -63,6 +64,24 @@ class ValidateCommand(unittest.TestCase):
             done = run("check", "no.h5", env={**os.environ, "PYTHONPATH": folder})
         self.assertEqual((done.returncode, done.stdout), (ENVIRONMENT, ""), done)
         self.assertRegex(done.stderr, r"^zpp-validate: error: \S+ has no module h5py: install it there, or .* /usr/bin/python3 \S+/zpp-validate\n$")
+
+    def test_help_without_a_module(self):
+        """Every command says what it does where Python has no NumPy; where a command needs none, the help is the whole one."""
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "numpy.py").write_text("raise ModuleNotFoundError('none', name='numpy')\n")
+            short = 0
+            for name, command in COMMANDS.items():
+                if name in NEEDS_TORCH | CALLED_BY_PROGRAMS:
+                    continue
+                done = run(name, "--help", env={**os.environ, "PYTHONPATH": folder})
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+                self.assertTrue(done.stdout.startswith(f"example: zpp-validate {name} {command.example}\n\n"), done)
+                self.assertIn(command.summary, done.stdout)
+                short += "The list of flags needs the module numpy" in done.stdout
+            power = run("power", "--help", env={**os.environ, "PYTHONPATH": folder})
+        self.assertGreater(short, 3)
+        self.assertIn("usage: zpp-validate power TRACE... [--only SETTING]", power.stdout)
+        self.assertIn("The list of flags needs the module numpy", power.stdout)
 
     def test_refusals(self):
         for words, part in (([], "usage: zpp-validate"), (["chekc"], "(nearest: check)"), (["--frob"], '"--frob"')):

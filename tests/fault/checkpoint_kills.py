@@ -1,7 +1,8 @@
-# ctest: name=checkpoint_kills timeout=300 labels=fault processors=2
+# ctest: name=checkpoint_kills timeout=400 labels=fault processors=4
 """Training that saves in every step is killed, all its processes at once, at random times: what is complete afterwards is whole, by a
 checker that shares no code with what wrote it, and nothing complete was lost; going on from there, however often, ends in the bits of
-a run that was left alone. ZEROPP_KILLS: how often [5]; a line a kill is printed."""
+a run that was left alone, those of the nodes' copies among them, where weight differences need copies. ZEROPP_KILLS: how often [5];
+ZEROPP_KILL_SEED: of the times [20230616]; a line a kill is printed."""
 
 import os
 import pathlib
@@ -15,10 +16,13 @@ import zpp
 from zpp_validate.checkers import checkpoint
 
 KILLS = int(os.environ.get("ZEROPP_KILLS", "5"))
+SEED = int(os.environ.get("ZEROPP_KILL_SEED", "20230616"))
 STEPS = 150
 MOST_KILLS = 8 * KILLS  # as many where none of the first came while a checkpoint was written
-WORDS = ["--train-iters", STEPS, "--deterministic", "--bf16", "--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients",
-         "--error-feedback", "both", "--log-interval", STEPS]
+COMMON = ["--train-iters", STEPS, "--deterministic", "--bf16", "--log-interval", STEPS]
+QUANTIZED = [*COMMON, "--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients", "--error-feedback", "both"]
+# Whole weights go in step 71 again: a copy that begins anew anywhere else has other bits than one that does not.
+DIFFERENCES = [*COMMON, *zpp.ALL_FEATURES, "--weight-differences", "--weight-refresh-interval", "70", "--eval-interval", "20", "--eval-iters", "1"]
 
 
 def everything_below(pid):
@@ -37,11 +41,11 @@ class Kills(zpp.TestCase):
     def setUp(self):
         super().setUp()
         self.kept = self.out / "checkpoints"
-        self.words = [*WORDS, "--save", self.kept, "--load", self.kept, "--save-interval", "1"]
+        self.saving = ["--save", self.kept, "--load", self.kept, "--save-interval", "1"]
 
-    def kill_after(self, seconds):
+    def kill_after(self, seconds, ranks, words):
         """Whether the job was still running then; else it ended well."""
-        process = zpp.launch([(2, zpp.train_command(*self.words, out=self.out))], cwd=self.folder)
+        process = zpp.launch([(ranks, zpp.train_command(*words, *self.saving, out=self.out))], cwd=self.folder)
         try:
             process.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -66,24 +70,30 @@ class Kills(zpp.TestCase):
             self.assertEqual(checkpoint.main([str(self.kept)]), 0)
         return max(steps, default=0)
 
+    def bits(self, out):
+        """Of the parameters, and of the nodes' copies where there are some."""
+        root, groups = self.trace(out)
+        return root["parameters_hash"], groups.get("weight_copies", {}).get("hash")
+
     def check_end(self, alone):
         """A run that came to its end, from however many beginnings, has the bits of one that was left alone."""
-        self.assertEqual(self.trace()[0]["parameters_hash"], alone)
+        self.assertEqual(self.bits(self.out), alone)
         shutil.rmtree(self.out)
 
-    def test_what_is_complete_is_whole(self):
+    def check_kills(self, ranks, words):
         begin = time.monotonic()
-        self.check_ok(self.train(2, *WORDS, out=self.folder / "alone"))
+        self.check_ok(self.train(ranks, *words, out=self.folder / "alone"))
         seconds_alone = time.monotonic() - begin
         start = 0.5 * seconds_alone  # some kills come before there is anything
         window = max(1.5, seconds_alone)  # of training in which a kill comes, as long as many saves
-        alone = self.trace(self.folder / "alone")[0]["parameters_hash"]
-        rng = random.Random(20230616)
+        alone = self.bits(self.folder / "alone")
+        rng = random.Random(SEED)
+        print(f"seed {SEED}, {ranks} ranks", flush=True)
         kills = saving = ends = newest = 0
         while kills < KILLS or (saving == 0 and kills < MOST_KILLS):
             seconds = start + rng.uniform(0, window)
             left_before = self.under_way()
-            if not self.kill_after(seconds):
+            if not self.kill_after(seconds, ranks, words):
                 self.check_end(alone)
                 newest, ends = 0, ends + 1
                 continue
@@ -93,11 +103,17 @@ class Kills(zpp.TestCase):
             before, newest = newest, self.newest()
             print(f"kill {kills} after {seconds:.3f} s: complete to step {newest}, left {' '.join(sorted(under_way)) or 'nothing'}", flush=True)
             self.assertGreaterEqual(newest, before, "a complete checkpoint was lost")
-        result = self.train(2, *self.words)
+        result = self.train(ranks, *words, *self.saving)
         self.assertEqual(result.code, zpp.OK, result)
         self.check_end(alone)
         self.assertGreater(saving, 0, "no kill came while a checkpoint was written")
         print(f"{kills} kills, {saving} while a checkpoint was written or removed, {ends + 1} runs came to their end with the same bits")
+
+    def test_what_is_complete_is_whole(self):
+        self.check_kills(2, QUANTIZED)
+
+    def test_with_the_copies_of_weight_differences(self):
+        self.check_kills(4, DIFFERENCES)
 
 
 if __name__ == "__main__":

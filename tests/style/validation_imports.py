@@ -21,7 +21,7 @@ ARROWS = {
     "plots": {"", "convergence", "readers", "stats", "tables"},
     "reports": {"", "checkers", "forms", "plots", "convergence", "readers", "stats", "tables"},
     "planner": {"", "stats", "tables"},
-    "oracles": {"", "readers"},
+    "oracles": {"", "forms", "readers"},
     "peers": {"", "forms", "stats"},
     "curves": {"", "convergence", "forms", "peers", "readers", "stats", "tables"},
 }

@@ -7,6 +7,7 @@
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
 #include "lib/plan/offload_costs.hpp"
+#include "lib/plan/op_costs.hpp"
 #include "lib/plan/planned_run.hpp"
 #include "lib/plan/planned_topology.hpp"
 #include "lib/plan/step_time.hpp"
@@ -342,6 +343,44 @@ TEST(PlanCosts, HpzGroupsAcrossNodesHaveNoLanes) {
                       static_cast<double>(model.hidden_size);  // half of the blocks, in bf16
   EXPECT_GT(seconds(2), sent / 1e8);
   EXPECT_LT(seconds(1), sent / 1e8);
+}
+
+/// A copy that differences are added to is gathered inside a node in a piece for each node.
+TEST(PlanCosts, CopiesAreGatheredInAPieceForEachNode) {
+  Cluster cluster = round_numbers(4);
+  cluster.node_links.latency = 1e-3;
+  config::TrainConfig config = resolved(3);
+  config.zero.hpz_partition_size = 4;
+  config.zero.quantized_weights = true;
+  const comm::Topology topology = planned_topology(3, 4);
+  const auto gathers = [&] {
+    const PlannedRun run(config, topology, 5000);
+    const zero::RankPlan& plan = run.plans();
+    const zero::Schedule& schedule = plan.step.step.front();
+    const zero::ScheduleInput& input = plan.step.input;
+    const std::vector<OpCost> costs = op_costs(
+        schedule, {config, topology, input, input.units, plan.codecs, plan.choice, 5000}, cluster);
+    std::vector<OpCost> found;
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      if (schedule.ops[i].kind == zero::OpKind::gather_secondary) found.push_back(costs[i]);
+    }
+    return found;
+  };
+  const std::vector<OpCost> whole = gathers();
+  config.zero.weight_differences.enabled = true;
+  const std::vector<OpCost> cut = gathers();
+  ASSERT_FALSE(whole.empty());
+  ASSERT_GE(cut.size(), whole.size());  // in forward as well
+  for (const OpCost& cost : whole) EXPECT_EQ(cost.pieces, 1U);
+  for (const OpCost& cost : cut) {
+    EXPECT_EQ(cost.pieces, 3U);
+    EXPECT_NEAR(seconds_on(cost, Resource::none), 1e-3, 1e-12);  // of each piece
+  }
+  const auto bytes = [](const std::vector<OpCost>& costs) {
+    const OpCost& last = costs.back();
+    return static_cast<double>(last.pieces) * seconds_on(last, Resource::node_links);
+  };
+  EXPECT_NEAR(bytes(cut), bytes(whole), 1e-9 * bytes(whole));
 }
 
 TEST(PlanCosts, SlowLinksMakeEveryFeaturePay) {

@@ -1,6 +1,8 @@
 """The command zpp-validate: finds the module of a command, imports that alone, and calls its main(words)."""
 
+import ast
 import importlib
+import pathlib
 import sys
 
 from zpp_validate.commands import COMMANDS, GROUPS
@@ -29,6 +31,14 @@ def unknown(name):
     nearest = difflib.get_close_matches(name, COMMANDS, 1)
     hint = f" (nearest: {nearest[0]})" if nearest else ""
     return refuse(f'there is no command "{name}"{hint}: {PROGRAM} --help lists them')
+
+
+def help_without(name, module):
+    """What a module says of itself, read but not imported: this Python cannot, for it has no `module`."""
+    command = COMMANDS[name]
+    source = pathlib.Path(__file__).parent / f"{command.module.replace('.', '/')}.py"
+    return "\n\n".join((f"example: {PROGRAM} {name} {command.example}", command.summary, ast.get_docstring(ast.parse(source.read_text())),
+                        f"The list of flags needs the module {module}, which {sys.executable} has not."))
 
 
 def lacks(module, path):
@@ -68,5 +78,8 @@ def main(called):
     except ModuleNotFoundError as missing:
         if missing.name.startswith("zpp_validate"):
             raise
+        if {"-h", "--help", "--help-all"} & set(words):
+            print(help_without(name, missing.name))
+            return 0
         return lacks(missing.name, path)
     return command.main(words)

@@ -17,6 +17,8 @@ GROUPS = {
                               "Checks that the checkpoints in a folder are whole."),
         "exported-weights": Command("checkers.exported_weights", "checkpoints/step-100 out/train.h5",
                                     "Compares a model.safetensors with the master weights beside it."),
+        "copy-drift": Command("oracles.copy_drift", "checkpoints --trace out/train.h5",
+                              "Says whether the nodes' copies of the weights stay beside the weights."),
     },
     "What does it say?": {
         "summarize": Command("reports.summarize", "out/train.h5 --plot pictures",

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "lib/base/checked.hpp"
@@ -34,8 +33,6 @@ Extent in_array(const Extent& part, std::size_t elements) {
 std::string moments_name(const std::string& array, optim::Moments moments) {
   return moments == optim::Moments::fp32 ? array : fmt::format("{}/{}", array, enum_name(moments));
 }
-/// Version of the weights that the nodes' copies follow.
-const checkpoint::Slice kCopyVersion{"copy_version", sizeof(std::uint64_t), 1, 0, 1};
 
 std::string scales_name(const std::string& array) { return array + "/scales"; }
 
@@ -132,68 +129,8 @@ checkpoint::Slice CheckpointState::errors_slice(const NamedState& errors) const 
       1, bytes, 0, bytes};
 }
 
-/// Copies are kept with what no tensor covers, which is encoded as well.
-checkpoint::Slice CheckpointState::copy_slice(std::size_t unit, std::size_t piece) const {
-  const UnitPartition& of = context_.units()[unit];
-  const std::size_t ranks_per_node = context_.world_size() / of.secondary_pieces;
-  const std::size_t rank = piece * ranks_per_node + context_.shard_rank() % ranks_per_node;
-  return {fmt::format("{}/copy/{}", context_.model.units()[unit].name, name_of(of.secondary_dtype)),
-          size_of(of.secondary_dtype), of.padded, rank * of.shard, of.shard};
-}
-
-View CheckpointState::copy_piece(std::size_t unit, std::size_t piece) const {
-  const std::size_t shard = context_.units()[unit].shard;
-  return memory_.secondary->shard(unit).part(piece * shard, shard);
-}
-
-std::vector<CheckpointState::KeptSlice> CheckpointState::kept_copies() const {
-  std::vector<KeptSlice> slices;
-  if (!context_.options.weight_differences.enabled) return slices;
-  for (std::size_t u = 0; u < context_.units().size(); ++u) {
-    const UnitPartition& unit = context_.units()[u];
-    if (unit.secondary == 0) continue;
-    const std::size_t node = context_.shard_rank() * unit.secondary_pieces / context_.world_size();
-    const auto* const from = static_cast<const std::byte*>(copy_piece(u, node).data);
-    slices.push_back({copy_slice(u, node), [this, from](std::span<std::byte> to) {
-                        context_.compute().copy(to.data(), from, to.size());
-                      }});
-  }
-  if (context_.groups.world->rank() == 0) {
-    slices.push_back({kCopyVersion, [this](std::span<std::byte> to) {
-                        std::memcpy(to.data(), &context_.progress.secondary_version, to.size());
-                      }});
-  }
-  return slices;
-}
-
-bool CheckpointState::restore_copies(const HasSlice& has, const ReadSlice& read) {
-  if (!context_.options.weight_differences.enabled) return true;
-  if (!has(kCopyVersion)) return false;
-  const std::vector<UnitPartition>& units = context_.units();
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    if (units[u].secondary > 0 && !has(copy_slice(u, 0))) return false;
-  }
-  std::uint64_t version = 0;
-  read(kCopyVersion, std::as_writable_bytes(std::span(&version, 1)));
-  if (version == 0) return true;  // the run that saved them had not yet filled them either
-  const Stream& compute = context_.compute();
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    memory_.secondary->set_version(u, version);
-    for (std::size_t k = 0; units[u].secondary > 0 && k < units[u].secondary_pieces; ++k) {
-      const View piece = copy_piece(u, k);
-      std::vector<std::byte> values(piece.bytes());
-      read(copy_slice(u, k), values);
-      compute.copy(static_cast<std::byte*>(piece.data), values.data(), values.size());
-      compute.synchronize();
-    }
-  }
-  context_.progress.secondary_version = version;
-  context_.recorder.copies_found = version == context_.progress.version ? "current" : "behind";
-  return true;
-}
-
-std::vector<CheckpointState::KeptSlice> CheckpointState::kept_slices() const {
-  std::vector<KeptSlice> slices = kept_copies();
+std::vector<KeptSlice> CheckpointState::kept_slices() const {
+  std::vector<KeptSlice> slices = copies_.slices();
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
     const Extent shard = part_of(context_.units()[u], context_.canonical());
     for (std::size_t index = 0; index <= optimizer_.on_device().states(); ++index) {

@@ -2,12 +2,11 @@
 // fp32 master weights and the optimizer's moments, "UNIT/master", "UNIT/state0", ..., as slices of
 // the unit's flat buffer: the canonical shard, at every stage, so that any number of ranks can read
 // them. Moments are saved as they are kept: in fp32, or as "UNIT/state0/bf16", or as
-// "UNIT/state0/int8" with the scales of the flat buffer's blocks, "UNIT/state0/scales". With weight
-// differences the nodes' copies are kept too, "UNIT/copy/DTYPE", and on rank 0 the version of the
-// weights that they follow, "copy_version". Error
-// feedback's errors, which only the same ranks can use, and on rank 0 the widths of adaptive bits
-// are arrays of their own. Owns nothing; reads and writes the arrays of others on the compute
-// stream. Restoring comes before the first step. Throws Error(io) with files.
+// "UNIT/state0/int8" with the scales of the flat buffer's blocks, "UNIT/state0/scales". The nodes'
+// copies (kept_copies.hpp), error feedback's errors, which only the same ranks can use, and on rank
+// 0 the widths of adaptive bits are arrays of their own. Owns nothing; reads and writes the arrays
+// of others on the compute stream. Restoring comes before the first step. Throws Error(io) with
+// files.
 #pragma once
 
 #include <cstddef>
@@ -20,25 +19,23 @@
 #include "lib/device/buffer.hpp"
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/kept_copies.hpp"
+#include "lib/zero/engine/kept_slice.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
 #include "lib/zero/quantization/adaptive_bits.hpp"
 
 namespace zeropp::zero {
 
-/// Fills host memory with a slice of saved arrays. Throws Error(io).
-using ReadSlice = std::function<void(const checkpoint::Slice&, std::span<std::byte>)>;
 /// Is called with a slice of arrays and its values in the host's memory.
 using VisitSlice = std::function<void(const checkpoint::Slice&, std::span<const std::byte> values)>;
-/// Whether there is such an array among the saved ones.
-using HasSlice = std::function<bool(const checkpoint::Slice&)>;
 
 class CheckpointState {
  public:
   /// References outlive this; `adaptive` may be null.
   CheckpointState(const EngineContext& context, RankMemory& memory, RankOptimizer& optimizer,
                   AdaptiveBits* adaptive)
-      : context_(context), memory_(memory), optimizer_(optimizer), adaptive_(adaptive) {}
+      : context_(context), optimizer_(optimizer), adaptive_(adaptive), copies_(context, memory) {}
 
   /// This rank's part of a checkpoint. Waits for the work before. The values lie in `memory`, which
   /// becomes larger where it has to.
@@ -65,7 +62,9 @@ class CheckpointState {
 
   /// Reads the saved copies that weight differences are added to, after restore(). False, and whole
   /// weights go to them first, where `has` does not know them.
-  bool restore_copies(const HasSlice& has, const ReadSlice& read);
+  bool restore_copies(const HasSlice& has, const ReadSlice& read) {
+    return copies_.restore(has, read);
+  }
 
   /// Errors that error feedback keeps, in the device's memory; valid until the next step. Waits for
   /// the work on them.
@@ -95,11 +94,6 @@ class CheckpointState {
       return {part.count == 0 ? 0 : part.begin - begin, part.count};
     }
   };
-  /// A slice of a checkpoint, and how its values come to the host's memory.
-  struct KeptSlice {
-    checkpoint::Slice slice;
-    std::function<void(std::span<std::byte> to)> read;
-  };
 
   [[nodiscard]] std::string array_name(std::size_t unit, std::size_t index) const;
   [[nodiscard]] checkpoint::Slice slice(std::string array, const Form& form, std::size_t unit,
@@ -113,7 +107,6 @@ class CheckpointState {
   /// Parts of array `index` of a unit's optimizer: 0 is the master, then its moments; of those in 8
   /// bits each is followed by its scales.
   [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit, std::size_t index) const;
-  [[nodiscard]] std::vector<KeptSlice> kept_copies() const;
   [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
   /// Fills this rank's part of a saved array.
   void fill(std::size_t unit, const KeptArray& array, const ReadSlice& read);
@@ -128,18 +121,15 @@ class CheckpointState {
                                                 const ReadSlice& read) const;
   /// Fills a moment that was kept in another way.
   void convert(optim::Moments saved, std::size_t unit, std::size_t index, const ReadSlice& read);
-  /// Piece `piece` of the own secondary shard, of the nodes' copy of a unit.
-  [[nodiscard]] checkpoint::Slice copy_slice(std::size_t unit, std::size_t piece) const;
-  [[nodiscard]] View copy_piece(std::size_t unit, std::size_t piece) const;
   [[nodiscard]] checkpoint::Slice errors_slice(const NamedState& errors) const;
   [[nodiscard]] checkpoint::Slice widths_slice() const;
   /// Whether this rank's part of a checkpoint has the widths of adaptive bits.
   [[nodiscard]] bool keeps_widths() const;
 
   const EngineContext& context_;
-  RankMemory& memory_;
   RankOptimizer& optimizer_;
   AdaptiveBits* adaptive_;
+  KeptCopies copies_;
 };
 
 }  // namespace zeropp::zero

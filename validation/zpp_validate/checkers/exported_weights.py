@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from zpp_validate import command_line
-from zpp_validate.readers import run_file, safetensors_file
+from zpp_validate.readers import checkpoint_file, run_file, safetensors_file
 
 GPT2 = {"attn.qkv": "attn.c_attn", "attn.proj": "attn.c_proj", "mlp.fc": "mlp.c_fc", "mlp.proj": "mlp.c_proj"}  # kept as [in, out]
 NEAREST = {"F32": 0.0, "BF16": 2.0**-8, "F16": 2.0**-11}  # half a place, relative
@@ -28,19 +28,6 @@ def require(condition, reason):
         raise Invalid(reason)
 
 
-def master_of(folder, unit):
-    """A unit's flat buffer, put together from the ranks' files."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    slices = [each for each in manifest["slices"] if each["array"] == f"{unit}/master"]
-    require(slices, f"no array {unit}/master")
-    flat = np.empty(slices[0]["total"], "<f4")
-    for each in slices:
-        with open(folder / f"rank-{each['rank']:05}.bin", "rb") as file:
-            file.seek(each["position"])
-            flat[each["offset"]:each["offset"] + each["count"]] = np.frombuffer(file.read(4 * each["count"]), "<f4")
-    return flat
-
-
 def gpt2_name(name):
     for ours, theirs in GPT2.items():
         name = name.replace(ours, theirs)
@@ -49,7 +36,8 @@ def gpt2_name(name):
 
 def check(folder, run):
     exported, dtypes = safetensors_file.read(folder / "model.safetensors")
-    units = [master_of(folder, name) for name in run["units"]["name"]]
+    kept = checkpoint_file.Checkpoint(folder)
+    units = [kept.array(f"{name}/master", "<f4") for name in run["units"]["name"]]
     names = set()
     for unit, name, elements, offset in zip(*(run["tensors"][key] for key in ("unit", "name", "elements", "offset"))):
         theirs = gpt2_name(name)

@@ -1,0 +1,74 @@
+#include "lib/zero/engine/kept_copies.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace zeropp::zero {
+
+namespace {
+/// Version of the weights that the copies follow.
+const checkpoint::Slice kCopyVersion{"copy_version", sizeof(std::uint64_t), 1, 0, 1};
+}  // namespace
+
+/// Copies are kept with what no tensor covers, which is encoded as well.
+checkpoint::Slice KeptCopies::slice(std::size_t unit, std::size_t node) const {
+  const UnitPartition& of = context_.units()[unit];
+  const std::size_t ranks_per_node = context_.world_size() / of.secondary_pieces;
+  const std::size_t rank = node * ranks_per_node + context_.shard_rank() % ranks_per_node;
+  return {fmt::format("{}/copy/{}", context_.model.units()[unit].name, name_of(of.secondary_dtype)),
+          size_of(of.secondary_dtype), of.padded, rank * of.shard, of.shard};
+}
+
+View KeptCopies::piece(std::size_t unit, std::size_t node) const {
+  const std::size_t shard = context_.units()[unit].shard;
+  return memory_.secondary->shard(unit).part(node * shard, shard);
+}
+
+std::vector<KeptSlice> KeptCopies::slices() const {
+  std::vector<KeptSlice> slices;
+  if (!context_.options.weight_differences.enabled) return slices;
+  for (std::size_t u = 0; u < context_.units().size(); ++u) {
+    const UnitPartition& unit = context_.units()[u];
+    if (unit.secondary == 0) continue;
+    const std::size_t own = context_.shard_rank() * unit.secondary_pieces / context_.world_size();
+    const auto* const from = static_cast<const std::byte*>(piece(u, own).data);
+    slices.push_back({slice(u, own), [this, from](std::span<std::byte> to) {
+                        context_.compute().copy(to.data(), from, to.size());
+                      }});
+  }
+  if (context_.groups.world->rank() == 0) {
+    slices.push_back({kCopyVersion, [this](std::span<std::byte> to) {
+                        std::memcpy(to.data(), &context_.progress.secondary_version, to.size());
+                      }});
+  }
+  return slices;
+}
+
+bool KeptCopies::restore(const HasSlice& has, const ReadSlice& read) {
+  if (!context_.options.weight_differences.enabled) return true;
+  if (!has(kCopyVersion)) return false;
+  const std::vector<UnitPartition>& units = context_.units();
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u].secondary > 0 && !has(slice(u, 0))) return false;
+  }
+  std::uint64_t version = 0;
+  read(kCopyVersion, std::as_writable_bytes(std::span(&version, 1)));
+  if (version == 0) return true;  // the run that saved them had not yet filled them either
+  const Stream& compute = context_.compute();
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    memory_.secondary->set_version(u, version);
+    for (std::size_t k = 0; units[u].secondary > 0 && k < units[u].secondary_pieces; ++k) {
+      const View to = piece(u, k);
+      std::vector<std::byte> values(to.bytes());
+      read(slice(u, k), values);
+      compute.copy(static_cast<std::byte*>(to.data), values.data(), values.size());
+      compute.synchronize();
+    }
+  }
+  context_.progress.secondary_version = version;
+  context_.recorder.copies_found = version == context_.progress.version ? "current" : "behind";
+  return true;
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,46 @@
+"""What a checkpoint folder step-... holds: arrays put together from the ranks' files, and the slices in which they lie there.
+
+Digests are not looked at: the command zpp-validate checkpoint does.
+"""
+
+import json
+import re
+
+import numpy as np
+
+
+class Checkpoint:
+    """Raises OSError, ValueError or KeyError where the folder holds something else."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        manifest = json.loads((folder / "manifest.json").read_text())
+        self.step = manifest["step"]
+        self.slices = {}
+        for each in manifest["slices"]:
+            self.slices.setdefault(each["array"], []).append(each)
+
+    def array(self, name, dtype):
+        """All values of an array, in `dtype`."""
+        slices = self.slices.get(name)
+        if not slices:
+            raise ValueError(f"{self.folder} has no array {name}")
+        values = np.empty(slices[0]["total"], dtype)
+        for each in slices:
+            if each["element_bytes"] != values.itemsize:
+                raise ValueError(f"{self.folder}: {name} has elements of {each['element_bytes']} bytes")
+            with open(self.folder / f"rank-{each['rank']:05}.bin", "rb") as file:
+                file.seek(each["position"])
+                part = np.frombuffer(file.read(values.itemsize * each["count"]), dtype)
+            values[each["offset"]:each["offset"] + each["count"]] = part
+        return values
+
+    def extents(self, name):
+        """(first element, behind the last) of an array's slices, in their order."""
+        return sorted((each["offset"], each["offset"] + each["count"]) for each in self.slices.get(name, ()))
+
+
+def folders(path):
+    """{step: folder} of a folder of checkpoints, or of one checkpoint."""
+    found = [path] if re.fullmatch(r"step-\d+", path.name) else path.glob("step-*")
+    return {int(entry.name.removeprefix("step-")): entry for entry in found if re.fullmatch(r"step-\d+", entry.name)}
