@@ -65,6 +65,8 @@ GROUPS = {
                                  "Shows what offload frees and costs, beside the floors of a step."),
         "limit-table": Command("tables.limit_table", "STUDY --output table.md",
                                "Shows what the keys that limit stage 3 hold back and cost."),
+        "drift-table": Command("tables.drift_table", "results/host-2core/weight-copies/gpt.txt --output table.md",
+                               "Sets what copy-drift said of several runs beside each other."),
         "loss-table": Command("tables.loss_table", "results/4x-NVIDIA-H200/fsdp2-plugin/losses.json",
                               "Sets held-out losses with zeropp.torch beside plain FSDP2."),
         "guide-table": Command("tables.guide_table", "STUDY --output table.md",
