@@ -105,13 +105,18 @@ std::string what_fits(const Comparison& comparison, const Compared& about) {
     if (is_too_large(row, about)) too_large.push_back(shown_name(row.feature));
   }
   if (too_large.empty()) return "";
+  const bool by_the_copy = !is_too_large(comparison.rows.front(), about) &&
+                           is_too_large(row_of(comparison, "hpZ"), about);
   return fmt::format(
-      "{}: this needs more than the {:.1f} GiB of {} and does not run there; "
+      "{}: this needs more than the {:.1f} GiB of {} and does not run there; {}"
       "zpp_plan search finds what fits.",
       fmt::join(too_large, ", "), about.memory / kGibibyte,
       about.cluster != nullptr && about.memory == about.cluster->gpu.memory
           ? "the GPU " + about.cluster->gpu.name
-          : "--memory-limit");
+          : "--memory-limit",
+      by_the_copy ? "ZeRO-3 does, and --hpz-device cpu leaves hpZ's copy to the memory of the "
+                    "host; "
+                  : "");
 }
 
 std::string why_this_factor(const Comparison& comparison, const Compared& about) {

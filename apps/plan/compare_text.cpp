@@ -1,6 +1,7 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -139,15 +140,23 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
       "Rows are of zpp_train, their memory too; that of DeepSpeed's own program is not predicted.");
   text += wrapped(why_this_factor(comparison, about));
   text += about_deepspeed(comparison, about);
-  text += wrapped(fmt::format(
-      "To turn it on: --zero-quantized-weights --zero-hpz-partition-size {0} "
-      "--zero-quantized-gradients{1}, or in a DeepSpeed JSON, under zero_optimization: "
-      "\"zero_quantized_weights\": true, \"zero_hpz_partition_size\": {0}, "
-      "\"zero_quantized_gradients\": true{2}.",
-      about.all.zero.hpz_partition_size,
-      about.all.zero.weight_differences.enabled ? " --weight-differences" : "",
-      about.all.zero.weight_differences.enabled ? ", and under zeropp: \"weight_differences\": true"
-                                                : ""));
+  std::string flags;
+  std::vector<std::string> own_keys;
+  if (about.all.zero.hpz_device == zero::HpzDevice::cpu) {
+    flags += " --hpz-device cpu";
+    own_keys.emplace_back("\"hpz_device\": \"cpu\"");
+  }
+  if (about.all.zero.weight_differences.enabled) {
+    flags += " --weight-differences";
+    own_keys.emplace_back("\"weight_differences\": true");
+  }
+  text += wrapped(
+      fmt::format("To turn it on: --zero-quantized-weights --zero-hpz-partition-size {0} "
+                  "--zero-quantized-gradients{1}, or in a DeepSpeed JSON, under zero_optimization: "
+                  "\"zero_quantized_weights\": true, \"zero_hpz_partition_size\": {0}, "
+                  "\"zero_quantized_gradients\": true{2}{3}.",
+                  about.all.zero.hpz_partition_size, flags,
+                  own_keys.empty() ? "" : ", and under zeropp: ", fmt::join(own_keys, ", ")));
   if (about.cluster == nullptr) {
     text += wrapped(
         "For step times and whether it pays add the GPU and what the links of a node carry "

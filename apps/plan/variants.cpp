@@ -54,9 +54,10 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
   config::TrainConfig& base = asked.job.config;
   warn_of_turned(given, command);
   require_stage_3(base, command);
-  // Both are on in the base, so that codecs that were given are in effect.
+  // All are on in the base, so that codecs, and what else was given of them, are in effect.
   base.zero.quantized_weights = true;
   base.zero.quantized_gradients = true;
+  base.zero.hpz_partition_size = static_cast<std::size_t>(topology.ranks_per_node);
   Variants made;
   for (const Feature& feature : kFeatures) {
     config::TrainConfig config = base;

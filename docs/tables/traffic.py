@@ -22,8 +22,8 @@ TOLERANCE = 0.001  # of what padding adds to the closed form
 class Plan:
     """What zpp_plan says of one configuration."""
 
-    def __init__(self, programs, *flags, nodes=NODES, gpus=GPUS):
-        self.plan = programs.plan("--nodes", nodes, "--ranks-per-node", gpus, *MODEL, *flags)
+    def __init__(self, programs, *flags, nodes=NODES, gpus=GPUS, model=MODEL):
+        self.plan = programs.plan("--nodes", nodes, "--ranks-per-node", gpus, *model, *flags)
         self.nodes = nodes
 
     def parameters(self):
@@ -42,6 +42,10 @@ class Plan:
     def memory(self, *parts):
         """GiB of a rank."""
         return sum(row["bytes"] for row in self.rows("memory") if row["name"] in parts) / 2**30
+
+    def on_gpu(self):
+        """GiB of a rank, but for what lies in the memory of the host."""
+        return self.plan["job"]["memory_bytes"] / 2**30
 
 
 def agreed(formula, planned):
@@ -144,6 +148,36 @@ def partitions(programs):
     return markdown.table(["ranks that hold one copy", "GiB a GPU", "backward gathers, GB out of a node", "step"], rows, right=(0, 1, 2, 3))
 
 
+def places(programs):
+    """Where the secondary copy lies: memory of a rank on the GPU and of the host, and what a step sends."""
+    rows = []
+    for name, flags in (("ZeRO-3", []), ("hpZ", HPZ), ("hpZ with `--hpz-device cpu`", [*HPZ, "--hpz-device", "cpu"])):
+        plan = Plan(programs, *flags)
+        copy = 2 * plan.parameters() / GPUS / 2**30
+        host = plan.memory("offloaded_secondary")
+        rows.append([name, f"{plan.on_gpu():.2f}", agreed(copy if "cpu" in flags else 0, host), f"{plan.sent():.2f}"])
+    return markdown.table(["configuration", "GiB a GPU", "GiB of the host for each GPU", "GB out of a node"], rows, right=(1, 2, 3))
+
+
+def less_memory(programs):
+    """What each option saves of a GPU, alone beside ZeRO-3 with hpZ that keeps all activations; bytes of what it leaves to the host."""
+    model = [word for word in MODEL if word != "--recompute-activations"]
+    plain = Plan(programs, *HPZ, model=model)
+    parameters, ranks = plain.parameters() / 2**30, NODES * GPUS
+    rows = []
+    for flags, words, each in ((["--update-in-backward"], "4 P / N, but for three slabs", None), (["--moments", "bf16"], "4 P / N", 4 / ranks),
+                               (["--moments", "int8"], "(8 - 2 x 68 / 64) P / N", (8 - 2 * 68 / 64) / ranks), (["--hpz-device", "cpu"], "2 P / H", 2 / GPUS),
+                               (["--recompute-activations"], "activations of blocks", None),
+                               (["--recompute-activations", "--cpu-checkpointing"], "their inputs too", None),
+                               (["--offload-optimizer", "cpu"], "(12 - 2) P / N", 10 / ranks),
+                               (["--offload-optimizer", "cpu", "--offload-param", "cpu"], "12 P / N", 12 / ranks)):
+        plan = Plan(programs, *HPZ, *flags, model=model)
+        saved = plain.on_gpu() - plan.on_gpu()
+        host = plan.memory(*(row["name"] for row in plan.rows("memory") if row["name"].startswith("offloaded_")))
+        rows.append([f"`{' '.join(flags)}`", words, f"{saved:.2f}" if each is None else agreed(each * parameters, saved), f"{host:.2f}"])
+    return markdown.table(["option", "saves, in bytes", "GiB less a GPU", "GiB of the host for each GPU"], rows, right=(2, 3))
+
+
 def feedback(programs):
     """Memory of the kept errors."""
     plain = Plan(programs, *QGZ)
@@ -156,6 +190,6 @@ def feedback(programs):
     return markdown.table(["hops", "kept in", "GiB a GPU", "bytes a parameter"], rows, right=(2, 3))
 
 
-TABLES = {"stages": stages, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts, "differences": differences,
+TABLES = {"stages": stages, "places": places, "less-memory": less_memory, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts, "differences": differences,
           "differences-beside": differences_beside,
           "micro-steps": micro_steps, "partitions": partitions, "feedback": feedback}

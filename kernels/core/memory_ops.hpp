@@ -16,10 +16,11 @@ struct MemoryOps {
   /// Copies bytes: counts and dtypes equal. A device back end copies between any two kinds of
   /// memory; host memory may be used again when the stream is done.
   void (*copy)(ConstView source, View destination, StreamHandle);
-  /// destination <- source, saturating; counts equal, dtypes any. Both in the back end's memory.
+  /// destination <- source, saturating; counts equal, dtypes any. Both in the back end's memory, or
+  /// page-locked.
   void (*convert)(ConstView source, View destination, StreamHandle);
   /// difference <- values - copy (copy_maths.hpp), saturating; counts equal, dtypes any. All in the
-  /// back end's memory.
+  /// back end's memory, or page-locked.
   void (*subtract)(ConstView values, ConstView copy, View difference, StreamHandle);
 };
 

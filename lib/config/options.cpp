@@ -45,6 +45,18 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "zero_optimization.stage 3",
         .ruled_out = [&c](const auto&) { return c.zero.stage < 3; },
         .automatic = [&c] { c.zero.hpz_partition_size = zero::kNodeOfRanks; }},
+       {.path = "zeropp.hpz_device",
+        .flag = "--hpz-device",
+        .field = &c.zero.hpz_device,
+        .help = "Place of hpZ's secondary copy; cpu is page-locked memory of the host, from which "
+                "each rank brings its part for every gather inside the node",
+        .in_effect =
+            [&c] {
+              return c.zero.stage == 3 &&
+                     (c.zero.hpz_partition_size != 1 || c.zero.weight_differences.enabled);
+            },
+        .effect_needs = "zero_optimization.stage 3 with zero_optimization.zero_hpz_partition_size "
+                        "above 1"},
        {.path = "zeropp.shard_group_size",
         .flag = "--shard-group-size",
         .field = &c.zero.shard_group_size,

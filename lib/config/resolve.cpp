@@ -95,30 +95,6 @@ void check_gradient_dtype(const zero::Options& zero) {
   refuse_with(zero.adaptive_bits.values == zero::AdaptedValues::gradients, "zeropp.adaptive_bits");
 }
 
-/// An update in backward cannot wait for what the gradients of all units, or of later micro-steps,
-/// decide; and reads them from memory that other units take next.
-void check_update_in_backward(const TrainConfig& c) {
-  const zero::Options& zero = c.zero;
-  if (!zero.update_in_backward) return;
-  const auto refuse_with = [](bool on, const char* other, const char* why) {
-    if (on) refuse("zeropp.update_in_backward and {}, {}: leave one of them out", other, why);
-  };
-  refuse_with(zero.stage < 2, "zero_optimization.stage below 2",
-              "where the gradients of all units are kept whole");
-  refuse_with(zero.gradient_clipping > 0, "gradient_clipping",
-              "which needs the norm of all gradients before the first update");
-  refuse_with(compute_dtype(c) == Dtype::fp16, "fp16.enabled",
-              "which skips a step whose gradients overflow");
-  refuse_with(c.gradient_accumulation_steps > 1, "gradient_accumulation_steps above 1",
-              "which keeps the gradients of all units from micro-step to micro-step");
-  refuse_with(zero.offload_optimizer.enabled(), "zero_optimization.offload_optimizer",
-              "whose updates the host makes");
-  refuse_with(zero.shard_group_size != zero::kAllRanks, "zeropp.shard_group_size",
-              "which sums gradients over groups once a step");
-  refuse_with(zero.measure_errors > 0, "zeropp.measure_quantization_error",
-              "which reads the gradients of all units after the step");
-}
-
 /// Refuses adaptive bits on one rank, which sends nothing: no width has more bytes than another.
 void check_adaptive_bits(const zero::Options& zero, const Machine& machine) {
   if (zero.adaptive_bits.values == zero::AdaptedValues::none || machine.world_size > 1) return;
@@ -254,6 +230,28 @@ void check_memory_limit(const TrainConfig& c) {
 
 }  // namespace
 
+void check_update_in_backward(const TrainConfig& c) {
+  const zero::Options& zero = c.zero;
+  if (!zero.update_in_backward) return;
+  const auto refuse_with = [](bool on, const char* other, const char* why) {
+    if (on) refuse("zeropp.update_in_backward and {}, {}: leave one of them out", other, why);
+  };
+  refuse_with(zero.stage < 2, "zero_optimization.stage below 2",
+              "where the gradients of all units are kept whole");
+  refuse_with(zero.gradient_clipping > 0, "gradient_clipping",
+              "which needs the norm of all gradients before the first update");
+  refuse_with(compute_dtype(c) == Dtype::fp16, "fp16.enabled",
+              "which skips a step whose gradients overflow");
+  refuse_with(c.gradient_accumulation_steps > 1, "gradient_accumulation_steps above 1",
+              "which keeps the gradients of all units from micro-step to micro-step");
+  refuse_with(zero.offload_optimizer.enabled(), "zero_optimization.offload_optimizer",
+              "whose updates the host makes");
+  refuse_with(zero.shard_group_size != zero::kAllRanks, "zeropp.shard_group_size",
+              "which sums gradients over groups once a step");
+  refuse_with(zero.measure_errors > 0, "zeropp.measure_quantization_error",
+              "which reads the gradients of all units after the step");
+}
+
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine) {
   choose_automatic(given);
   check_effects(given);
@@ -269,6 +267,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_gradient_dtype(config.zero);
   check_adaptive_bits(config.zero, machine);
   resolve_secondary(config.zero, machine);
+  check_effects(given);  // again: the ranks of a node may be one, which has no hpZ
   check_weight_differences(config, machine);
   resolve_shard_groups(config.zero, machine);
   resolve_schedule(config, given);

@@ -50,4 +50,9 @@ std::size_t typical_rail_lanes(const Machine& machine);
 /// zero.error_feedback.hops names the hops that there are.
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine);
 
+/// Throws Error(usage) where units cannot be updated during backward as `config` asks: an update
+/// there cannot wait for what the gradients of all units, or of later micro-steps, decide; and
+/// reads them from memory that other units take next.
+void check_update_in_backward(const TrainConfig& config);
+
 }  // namespace zeropp::config

@@ -87,7 +87,7 @@ class Costs {
       case OpKind::exchange:
         return exchange(op.index);
       case OpKind::keep_secondary:
-        return kernel_of(2 * bytes() * static_cast<double>(unit(op.index).secondary));
+        return keep_secondary(op.index);
       case OpKind::forward:
         return on_gpu(layers_[op.index].forward);
       case OpKind::backward:
@@ -141,7 +141,6 @@ class Costs {
     cost.start.add(Resource::gpu, seconds);
     return cost;
   }
-  [[nodiscard]] OpCost kernel_of(double moved) const { return on_gpu(kernel(moved)); }
   [[nodiscard]] double bytes() const { return static_cast<double>(size_of(options_.compute)); }
   [[nodiscard]] const zero::UnitPartition& unit(std::size_t index) const {
     return work_.units[index];
@@ -164,43 +163,68 @@ class Costs {
                                    sharding_));
   }
 
-  /// Gathers of the nodes' pieces of a copy that differences are added to, one behind the other;
-  /// one gather without differences.
-  OpCost secondary(std::size_t index) {
-    const zero::UnitPartition& of = unit(index);
-    OpCost cost = gather({options_.secondary_gather_algorithm,
-                          of.secondary / of.secondary_pieces,
-                          options_.compute,
-                          {},
-                          1},
-                         secondary_);
-    cost.pieces *= of.secondary_pieces;
+  /// A gather after what takes `seconds` on the GPU's link to the host.
+  static OpCost behind_link(double seconds, const OpCost& sent) {
+    if (seconds == 0) return sent;
+    OpCost cost{.start = {}, .finish = sent.finish, .pieces = sent.pieces};
+    cost.start.add(Resource::host_link, seconds / static_cast<double>(sent.pieces));
+    for (const Stage& stage : sent.start) cost.start.add(stage);
     return cost;
   }
 
   /// A gather of weights that may have to come from the host first.
   [[nodiscard]] OpCost uploading(std::size_t index, const OpCost& sent) const {
     const auto uploaded = static_cast<double>(zero::upload_bytes(unit(index), options_));
-    if (uploaded == 0) return sent;
-    OpCost cost{.start = {}, .finish = sent.finish, .pieces = sent.pieces};
-    cost.start.add(Resource::host_link,
-                   uploaded / upload_rate() / static_cast<double>(sent.pieces));
-    for (const Stage& stage : sent.start) cost.start.add(stage);
+    return behind_link(uploaded == 0 ? 0 : uploaded / upload_rate(), sent);
+  }
+
+  /// Bytes of a unit's secondary shard.
+  [[nodiscard]] double copied(std::size_t index) const {
+    const zero::UnitPartition& of = unit(index);
+    return static_cast<double>(of.secondary * size_of(of.secondary_dtype));
+  }
+  /// Seconds that so many bytes of secondary shards take over the GPU's link to the host; 0 where
+  /// they lie on the GPU.
+  [[nodiscard]] double over_link(std::size_t index, double moved) const {
+    return unit(index).secondary_on_host ? moved / cluster_.host.link_rate : 0;
+  }
+
+  /// Gathers of the nodes' pieces of a copy that differences are added to, one behind the other;
+  /// one gather without differences.
+  OpCost secondary(std::size_t index) {
+    const zero::UnitPartition& of = unit(index);
+    OpCost sent = gather({options_.secondary_gather_algorithm,
+                          of.secondary / of.secondary_pieces,
+                          options_.compute,
+                          {},
+                          1},
+                         secondary_);
+    sent.pieces *= of.secondary_pieces;
+    return behind_link(over_link(index, copied(index)), sent);
+  }
+
+  [[nodiscard]] OpCost keep_secondary(std::size_t index) const {
+    if (!unit(index).secondary_on_host) return on_gpu(kernel(2 * copied(index)));
+    OpCost cost;
+    cost.start.add(Resource::host_link, over_link(index, copied(index)));
     return cost;
   }
 
   /// Along a rail, with what a difference reads of the weights and the copy, and writes; a decoded
-  /// value is added to the copy, which is read once more than a gather's.
+  /// value is added to the copy, which is read once more than a gather's. A copy on the host is
+  /// read and written over the GPU's link, in both directions at once.
   OpCost exchange(std::size_t index) {
     const zero::UnitPartition& of = unit(index);
     const auto& codec = choice_.whole_weights ? work_.codecs.weights(index)[choice_.weights[index]]
                                               : options_.weight_differences.codec;
     OpCost cost =
         joined(gather({zero::kExchange, of.shard, options_.compute, codec, depth()}, rails_));
-    const auto copied = static_cast<double>(size_of(of.secondary_dtype));
-    const double moved = static_cast<double>(of.shard) * (kFp32 + copied + bytes()) +
-                         static_cast<double>(of.secondary) * copied;
+    const double own = static_cast<double>(of.shard * size_of(of.secondary_dtype));
+    const double read = choice_.whole_weights ? 0 : own + copied(index);
+    const double moved = static_cast<double>(of.shard) * (kFp32 + bytes()) + read;
     if (!choice_.whole_weights) cost.start.add(Resource::gpu, kernel(moved));
+    const double link = over_link(index, std::max(read, copied(index)));
+    if (link > 0) cost.start.add(Resource::host_link, link);
     return uploading(index, cost);
   }
 
@@ -336,6 +360,9 @@ std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& wor
   }
   if (model::offloaded_inputs(work.config.model) > 0 && !cluster.host.known()) {
     throw unknown_host("zeropp.model.cpu_checkpointing");
+  }
+  if (zero::copies_on_host(work.units) && !cluster.host.known()) {
+    throw unknown_host("zeropp.hpz_device cpu");
   }
   Costs costs(work, cluster);
   std::vector<OpCost> made;

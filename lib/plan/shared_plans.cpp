@@ -91,9 +91,10 @@ SharedPlans::SharedPlans(const comm::Topology& topology, std::vector<zero::Unit>
 }
 
 const std::vector<zero::UnitPartition>& SharedPlans::partition(const zero::Options& options) {
-  const std::string key = fmt::format("{} {} {} {}", options.hpz_partition_size,
-                                      name_of(options.compute), name_of(options.gradient_dtype),
-                                      zero::stage_preset(options.stage).shard_parameters);
+  const std::string key =
+      fmt::format("{} {} {} {} {}", options.hpz_partition_size, enum_name(options.hpz_device),
+                  name_of(options.compute), name_of(options.gradient_dtype),
+                  zero::stage_preset(options.stage).shard_parameters);
   return shared(partitions_, key, [&] {
     return zero::plan_units(options, units_, static_cast<std::size_t>(topology_.world_size), 1);
   });

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "lib/config/optimizer_options.hpp"
+#include "lib/config/resolve.hpp"
 #include "lib/device/gpu_memory_limit.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/plan/planned_run.hpp"
@@ -93,6 +95,27 @@ bool offload_weights(TrainConfig& c) {
   return true;
 }
 
+bool copies_to_host(TrainConfig& c) {
+  if (c.zero.hpz_partition_size == 1 || c.zero.hpz_device == zero::HpzDevice::cpu) return false;
+  c.zero.hpz_device = zero::HpzDevice::cpu;
+  return true;
+}
+
+bool update_in_backward(TrainConfig& c) {
+  if (c.zero.update_in_backward) return false;
+  c.zero.update_in_backward = true;
+  config::check_update_in_backward(c);
+  return true;
+}
+
+bool short_moments(TrainConfig& c) {
+  if (c.optimizer.moments != optim::Moments::fp32) return false;
+  c.optimizer.moments = optim::Moments::bf16;
+  c.zero.shard_multiple = optim::moment_alignment(c.optimizer.moments);
+  config::check_moments(c);
+  return true;
+}
+
 struct Remedy {
   const char* flags;  ///< {}: what offloads all of the optimizer
   bool to_host;       ///< part of what it saves lies in the memory of the host then
@@ -111,6 +134,10 @@ constexpr std::array kRemedies{
            [](TrainConfig& c, const Topology& t) { return stage_up_to(c, t, 2); }},
     Remedy{"--zero-stage 3", false,
            [](TrainConfig& c, const Topology& t) { return stage_up_to(c, t, 3); }},
+    Remedy{"--update-in-backward", false,
+           [](TrainConfig& c, const Topology&) { return update_in_backward(c); }},
+    Remedy{"--hpz-device cpu", true,
+           [](TrainConfig& c, const Topology&) { return copies_to_host(c); }},
     Remedy{"--recompute-activations", false,
            [](TrainConfig& c, const Topology&) { return recompute(c); }},
     Remedy{"--micro-batch-size 1 and more --gradient-accumulation-steps", false,
@@ -119,6 +146,8 @@ constexpr std::array kRemedies{
            [](TrainConfig& c, const Topology&) { return inputs_to_host(c); }},
     Remedy{"--recompute-activations --cpu-checkpointing", true,
            [](TrainConfig& c, const Topology&) { return recompute(c) && inputs_to_host(c); }},
+    Remedy{"--moments bf16", false,
+           [](TrainConfig& c, const Topology&) { return short_moments(c); }},
     Remedy{"{}", true, [](TrainConfig& c, const Topology&) { return offload_optimizer(c); }},
     Remedy{"{} --offload-param cpu", true,
            [](TrainConfig& c, const Topology&) { return offload_weights(c); }},

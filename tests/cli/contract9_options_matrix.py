@@ -336,7 +336,7 @@ CHANGES = {
     "--weight-differences": None, "--weight-difference-codec": "int8:64", "--weight-copy-dtype": "fp32", "--weight-refresh-interval": "1",
 }
 NEUTRAL = {
-    "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
+    "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
     "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None, "--recompute-interval": "2",
     "--cpu-checkpointing": None, "--checkpoint-in-cpu": None, "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
     "--log-style": "megatron", "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
@@ -384,7 +384,7 @@ ALONE = {flag: value for flag, value in BASE.items() if flag not in ("--node-siz
 REFUSED_ALONE = {"--adaptive-bits": "would have no effect on 1 rank",
                  **{flag: "zeropp.weight_differences needs" for flag in CHANGES if flag.startswith(("--weight-diff", "--weight-copy", "--weight-refresh"))},
                  "--zero-hpz-partition-size": "the 1 ranks of a node",
-                 "--secondary-gather-algorithm": "zero_hpz_partition_size"}
+                 **{flag: "zero_hpz_partition_size" for flag in ("--hpz-device", "--secondary-gather-algorithm")}}
 
 
 def with_flag(base, flag, value):

@@ -7,7 +7,7 @@ import re
 import zpp
 
 SHAPE = ["--num-layers", 4, "--hidden-size", 64, "--train-iters", 1, "--no-hash-parameters"]
-PARTS = "master|moments|gradient_shard|compute_shard|resident_weights|local_gradients|arena|activations"
+PARTS = "master|moments|gradient_shard|compute_shard|resident_weights|local_gradients|secondary|arena|activations"
 
 
 class DeviceMemory(zpp.TestCase):
@@ -50,7 +50,7 @@ class DeviceMemory(zpp.TestCase):
 
     def test_what_is_offloaded_in_part(self):
         """All of it fits, and the weights with all of it, unless something reads them on the device."""
-        one = ["--zero-stage", 3, "--recompute-activations", "--reduce-bucket-size", 64 * 64, "--offload-optimizer", "cpu"]
+        one = ["--zero-stage", 3, "--recompute-activations", "--reduce-bucket-size", 64 * 64, "--offload-optimizer", "cpu", "--moments", "bf16"]
         for words, count in (([], 3), (["--measure-quantization-error", 1, "--zero-quantized-weights"], 2)):
             part = [*one, *words, "--offload-optimizer-ratio", 0.5]
             limit = self.needed(1, *part, sequences=1) - 1
@@ -73,6 +73,39 @@ class DeviceMemory(zpp.TestCase):
         self.assertEqual(need - less, 2 * 4 * 16 * 64 * 4)  # of four blocks two
         self.assertIn(f"--cpu-checkpointing ({less * 1e-9:.3g} GB)", self.refused(1, need - 1, *one))
         self.check_ok(self.train(1, *SHAPE, "--micro-batch-size", 4, *one, "--cpu-checkpointing", "--device-memory-limit", less, out=self.folder / "cpu"))
+
+    def test_the_copy_of_hpz_goes_to_the_host(self):
+        """Nothing else makes room for all of a copy: what is left of the remedies is less."""
+        hpz = ["--zero-stage", 3, "--node-size", 2, "--zero-hpz-partition-size", 2, "--recompute-activations", "--reduce-bucket-size", 64 * 64]
+        need, less = self.needed(2, *hpz, sequences=1), self.needed(2, *hpz, "--hpz-device", "cpu", sequences=1)
+        self.assertGreater(need, less)
+        line = self.refused(2, less, *hpz, sequences=1)
+        self.assertIn(f"--hpz-device cpu ({less * 1e-9:.3g} GB)", line)
+        self.assertIn("no memory for secondary", self.refused(2, self.without_copy(2, hpz), *hpz, sequences=1))
+        self.check_ok(self.train(2, *SHAPE, "--micro-batch-size", 1, *hpz, "--hpz-device", "cpu", "--device-memory-limit", less, out=self.folder / "cpu"))
+        self.assertNotIn("--hpz-device", self.refused(2, less - 1, *hpz, "--hpz-device", "cpu", sequences=1))
+
+    def without_copy(self, ranks, flags):
+        """Bytes of the parts before hpZ's copy."""
+        out = self.folder / "parts"
+        self.check_ok(self.train(ranks, *SHAPE, "--micro-batch-size", 1, *flags, out=out))
+        memory = self.trace(out)[1]["memory"]
+        return sum(memory["bytes_actual"][:memory["name"].index("secondary")])
+
+    def test_gradients_and_moments_take_less(self):
+        base = ["--zero-stage", 3, "--recompute-activations", "--reduce-bucket-size", 64 * 64]
+        need = self.needed(1, *base, sequences=1)
+        early, short = (self.needed(1, *base, *words, sequences=1) for words in (["--update-in-backward"], ["--moments", "bf16"]))
+        line = self.refused(1, need - 1, *base, sequences=1)
+        for flag, bytes_then in (("--update-in-backward", early), ("--moments bf16", short)):
+            self.assertIn(f"{flag} ({bytes_then * 1e-9:.3g} GB)", line)
+            self.check_ok(self.train(1, *SHAPE, "--micro-batch-size", 1, *base, *flag.split(), "--device-memory-limit", need - 1,
+                                     out=self.folder / flag.split()[0]))
+        for words, flag in ((["--update-in-backward"], "--update-in-backward"), (["--clip-grad", 1], "--update-in-backward"),
+                            (["--moments", "bf16"], "--moments"), (["--moments", "int8"], "--moments"), (["--optimizer", "SGD"], "--moments")):
+            limit = self.needed(1, *base, *words, sequences=1) - 1
+            line = self.refused(1, limit, *base, *words, sequences=1)
+            self.assertNotIn(flag, line.split("would fit: ")[1])
 
     def test_nothing_fits(self):
         self.assertIn("use more ranks or a smaller model", self.refused(1, 1000, "--zero-stage", 3))

@@ -200,6 +200,25 @@ class Numbers(Case):
         self.assertIn("ZeRO++ with all parts does not fit here. If it did: ", limited)
         self.assertIn("of --memory-limit and does not run there", " ".join(limited.split()))
         self.assertRegex(limited, r"\n\+qwZ\+qgZ .* 0\.000 ")
+        self.assertNotIn("--hpz-device", limited)
+
+    def test_hpz_on_the_host_takes_no_memory_for_its_copy(self):
+        job = [*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", "2"]
+        on_host, rows = self.compared(*job, "--hpz-device", "cpu")
+        there = self.compared(*job)[1]
+        self.assertEqual(rows["none"]["memory"], there["none"]["memory"])
+        self.assertLessEqual(rows["hpZ"]["memory"], rows["none"]["memory"])
+        memory = self.told(*job, "--zero-hpz-partition-size", "2")[1]["memory"]
+        copy = dict(zip(memory["name"], memory["bytes"]))["secondary"]
+        self.assertEqual(there["hpZ"]["memory"] - rows["hpZ"]["memory"], copy)
+        self.assertEqual(there["all"]["memory"] - rows["all"]["memory"], copy)
+        self.assertEqual(rows["hpZ"]["bytes_out_of_node"], there["hpZ"]["bytes_out_of_node"])
+        text = " ".join(on_host.stdout.split())
+        self.assertIn("--zero-quantized-gradients --hpz-device cpu, or in a DeepSpeed JSON", text)
+        self.assertIn(', and under zeropp: "hpz_device": "cpu".', text)
+        self.assertGreater(there["hpZ"]["memory"], there["none"]["memory"])
+        limited = self.compared(*job, "--memory-limit", str(there["none"]["memory"] / 2**30 + 1e-6))[0].stdout
+        self.assertIn("ZeRO-3 does, and --hpz-device cpu leaves hpZ's copy to the memory of the host", " ".join(limited.split()))
 
     def test_what_is_assumed_is_said(self):
         head = " ".join(self.compared(*JOB)[0].stdout.split("\n\n")[0].split())

@@ -21,6 +21,7 @@ EDGES = {
     "a model without layers of attention": (2, ["--model", "quadratic", "--zero-stage", "1"]),
     "offload": (4, [*zpp.ALL_FEATURES, "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5", "--offload-piece-size", "1000"]),
     "offload of parameters": (4, [*zpp.ALL_FEATURES, "--bf16", "--offload-optimizer", "cpu", "--offload-param", "cpu"]),
+    "hpZ in the memory of the host": (4, [*zpp.ALL_FEATURES, "--bf16", "--hpz-device", "cpu"]),
     "gradients in 16 bits": (4, [*zpp.ALL_FEATURES, "--bf16", "--gradient-dtype", "bf16", "--gradient-accumulation-steps", "2"]),
     "gradients in 16 bits at stage 2": (2, ["--zero-stage", "2", "--bf16", "--gradient-dtype", "bf16", "--no-tied-head"]),
     "inputs of blocks on the host": (4, [*zpp.ALL_FEATURES, "--bf16", "--num-layers", "5", "--recompute-activations", "--cpu-checkpointing"]),
@@ -84,6 +85,12 @@ class Trained(zpp.TestCase):
         self.assertNotEqual(totals[0], totals[1])
         self.assertEqual(totals, [planned.traffic(planned.plan(trace, step))["step"] for step in range(3)])
         self.assertEqual(planned.wrong_memory(trace, planned.plan(trace)), [])
+
+    def test_copies_that_differences_are_added_to(self):
+        words = [*zpp.ALL_FEATURES, "--bf16", "--weight-differences", "--weight-copy-dtype", "fp32", "--weight-codec", "none", "--hpz-device"]
+        for device in ("device", "cpu"):
+            trace = self.run_and_plan(4, [*words, device], device)
+            self.assertEqual(planned.wrong_memory(trace, planned.plan(trace)), [])
 
     def test_adaptive_bits_are_refused(self):
         result = zpp.Process([planned.PLAN, "--num-layers", "2", "--zero-quantized-weights", "--adaptive-bits", "weights"], cwd=self.folder).end()

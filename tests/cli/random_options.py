@@ -30,7 +30,7 @@ FIXED = {"zeropp.train_steps", "zeropp.backend", "zeropp.transport", "zeropp.dat
          "zeropp.checkpoint.weights", "zeropp.algorithm_table"}
 MOST = {"elements": 10**6, "bytes": 2**30, "ranks": 8, "steps": 5, "tokens": 600}  # by unit
 # What changes no bit of a deterministic run: the words that are added to those of a set.
-PAIRS = {"again": [], "hpZ off": ["--zero-hpz-partition-size", "1"], "no overlap": ["--no-overlap-comm"],
+PAIRS = {"again": [], "hpZ off": ["--zero-hpz-partition-size", "1"], "hpZ on the host": ["--zero-hpz-partition-size", "2", "--hpz-device", "cpu"], "no overlap": ["--no-overlap-comm"],
          "recomputation": ["--recompute-activations"], "offload": ["--offload-optimizer", "cpu"],
          "log": ["--log-interval", "1"]}
 

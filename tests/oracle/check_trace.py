@@ -329,6 +329,22 @@ class CheckTrace(unittest.TestCase):
             self.change(other, "/memory: offloaded_activations is", CASES[name])
             self.change(lacks, "/memory does not name exactly", CASES[name])
 
+    def test_hpz_on_the_host(self):
+        def moved(_, groups):
+            names, bytes_of = groups["memory"]["name"], groups["memory"]
+            for column in ("bytes_predicted", "bytes_actual"):
+                there, here = names.index("offloaded_secondary"), names.index("secondary")
+                bytes_of[column][here], bytes_of[column][there] = bytes_of[column][there], bytes_of[column][here]
+
+        def claimed(attributes, _):
+            config = json.loads(attributes["config_json"])
+            config["zeropp"]["hpz_device"] = "device"
+            attributes["config_json"] = json.dumps(config)
+            attributes["config_hash"] = hashlib.sha256(attributes["config_json"].encode()).hexdigest()
+        for name in ("hpz on the host", "hpz on the host of GPUs"):
+            self.change(moved, "/memory: offloaded_secondary is 0, should be", CASES[name])
+            self.change(claimed, "/memory does not name exactly", CASES[name])
+
     def test_offload(self):
         def row(name):
             def change(_, groups):

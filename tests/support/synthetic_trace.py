@@ -131,13 +131,15 @@ def memory_of(c, shards, ranks, element, parts):
         errors["error_feedback_across"] = sum(image(stored, up(-(-part // copies), 16 // element), 4)
                                               for part in parts for _ in range(2 * (copies + 1)))
     whole = shards * group
+    copy = element * whole // c["hpz"] if c["hpz"] > 1 else 0
+    copies = {"secondary": 0, "offloaded_secondary": copy} if c["hpz_device"] == "cpu" else {"secondary": copy}
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
             "moments": moment_bytes(c, [whole, shards, shards, shards][c["stage"]]),
             "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
             "compute_shard": 0,
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
             "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
-            "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0, **errors,
+            **copies, **errors,
             **({"measurement": 99} if c["measure"] else {}), "arena": 12345, "activations": 678}
 
 
@@ -188,7 +190,7 @@ def offload_memory(c, memory, counts, element):
             memory[name] -= 4 * there if name == "master" else moment_bytes(c, there)
         elif name == "compute_shard" and c["stage"] > 0 and not c["offload_param"]:
             memory[name] = element * sum(counts)
-        elif name == "secondary":
+        elif name == ("offloaded_secondary" if c["hpz_device"] == "cpu" else "secondary"):
             slot = longest * (6 if element == 2 and not c["offload_param"] else 4)
             if c["files"]:
                 slot += pages(4 * longest) + c["states"] * pages(moment_bytes(c, longest) // max(1, c["states"])) + (pages(element * longest) if any(filed) else 0)
@@ -240,7 +242,7 @@ def path_of(c, key):
 
 def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
-    c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
+    c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, hpz=1, hpz_device="", qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, cpu_checkpointing=False, interrupted="", planned=None, first=0, cuda=False,
              offload=None,  # ratio, elements of a piece, buffers
@@ -364,6 +366,8 @@ def make(case):
     if c["feedback"]:
         own["error_feedback"] = {"hops": "both" if len(c["feedback"]) == 2 else c["feedback"][0], "beta": 0.5,
                                  "reset_period": 0, "dtype": c["feedback_dtype"]}
+    if c["hpz_device"]:
+        own["hpz_device"] = c["hpz_device"]
     if c["offload"]:
         own["offload_piece_size"] = c["offload"][1]
     config = {"zero_optimization": {"stage": c["stage"], "zero_quantized_weights": c["qwz"],
@@ -499,6 +503,8 @@ CASES = {
     "stage 0": dict(stage=0), "stage 1": dict(stage=1, gather="two-level"),
     "stage 2": dict(stage=2, reduce="ordered"), "bf16": dict(bf16=True),
     "qwz": dict(qwz=True), "hpz": dict(hpz=2), "hpz over nodes": dict(nodes=4, hpz=4),
+    "hpz on the host": dict(FEATURES, bf16=True, hpz_device="cpu"), "hpz on GPUs": dict(hpz=2, hpz_device="device", cuda=True),
+    "hpz on the host of GPUs": dict(hpz=2, hpz_device="cpu", cuda=True, offload=(0.6, 1000, 4)),
     "hpz inside a node": dict(nodes=2, local=4, hpz=2), "qgz": dict(qgz=True, reduce="2-hop"),
     "qgz in one hop": dict(qgz=True, reduce="1-hop"), "all": dict(FEATURES, bf16=True),
     "many small buckets": dict(FEATURES, bucket=1, codecs=("int8:256", "int4:32", "int4:32")), "one bucket": dict(FEATURES, bucket=10**9),

@@ -360,6 +360,8 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"zeropp":{"data":{"path":"x"}}})",
         R"({"zero_optimization":{"stage":2,"stage3_prefetch_bucket_size":1}})",
         R"({"zero_optimization":{"overlap_comm":false,"stage3_prefetch_bucket_size":1}})",
+        R"({"zeropp":{"hpz_device":"cpu"}})",
+        R"({"zero_optimization":{"stage":2},"zeropp":{"hpz_device":"cpu"}})",
         R"({"zeropp":{"error_feedback":{"hops":"both"}}})",
         R"({"zero_optimization":{"zero_quantized_gradients":true},
             "zeropp":{"error_feedback":{"beta":0.5}}})",
@@ -395,6 +397,7 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   }
   for (const std::string text :
        {R"({"zero_optimization":{"stage3_prefetch_bucket_size":1}})",
+        R"({"zero_optimization":{"zero_hpz_partition_size":2},"zeropp":{"hpz_device":"cpu"}})",
         R"({"zeropp":{"model":{"recompute_activations":true,"recompute_interval":2}}})",
         R"({"zeropp":{"model":{"num_layers":5,"recompute_activations":true,"recompute_interval":2,
             "cpu_checkpointing":true}}})",

@@ -118,6 +118,16 @@ TEST(ConfigResolve, FeaturesNeedAStage) {
                                  machine(2, 2)));
 }
 
+TEST(ConfigResolve, ThePlaceOfHpzNeedsHpz) {
+  const std::string hpz = R"({"zero_optimization":{"zero_hpz_partition_size":"auto"},)";
+  const std::string text = hpz + R"("zeropp":{"hpz_device":"cpu"}})";
+  EXPECT_EQ(resolved(text, machine(2, 2)).zero.hpz_device, zero::HpzDevice::cpu);
+  EXPECT_THAT(refusal(text, machine(2, 1)),  // auto: the one rank of a node
+              AllOf(HasSubstr("zeropp.hpz_device"), HasSubstr("zero_hpz_partition_size above 1")));
+  EXPECT_THAT(refusal(hpz + R"("zeropp":{"hpz_device":"nvme"}})", machine(2, 2)),
+              AllOf(HasSubstr("zeropp.hpz_device"), HasSubstr("device"), HasSubstr("cpu")));
+}
+
 TEST(ConfigResolve, OffloadedParametersNeedAnOffloadedOptimizerAtStageThree) {
   const auto text = [](int stage, const std::string& optimizer, const std::string& own = "") {
     return R"({"zero_optimization":{"stage":)" + std::to_string(stage) + "," + optimizer +

@@ -518,6 +518,44 @@ TEST(PlanCosts, StepsWaitForInputsOnTheHost) {
   EXPECT_GT(timed(config, cluster).seconds, 4 * 2.0 * 512 * 1024 * 2 / 1e7);
 }
 
+/// Where nothing overlaps, a step takes what it moves over the link longer.
+TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
+  Cluster cluster = round_numbers(4);
+  cluster.engine.overlap = 0;
+  for (const bool differences : {false, true}) {
+    config::TrainConfig config = resolved(3);
+    config.zero.hpz_partition_size = 4;
+    config.zero.quantized_weights = differences;
+    config.zero.weight_differences.enabled = differences;
+    config.zero.hpz_device = zero::HpzDevice::cpu;
+    cluster.host = {};
+    EXPECT_THROW(timed(config, cluster), Error);
+    cluster.host = {.link_rate = 1e8, .memory_rate = 1e10};
+    PlannedRun run(config, planned_topology(2, 4), 5000);
+    run.use_codecs_of(1);
+    double moved = 0;
+    double on_gpu = 0;  // in place of the link
+    for (const zero::Op& op : run.plans().step.step[0].ops) {
+      if (op.kind != zero::OpKind::gather_secondary && op.kind != zero::OpKind::keep_secondary &&
+          op.kind != zero::OpKind::exchange) {
+        continue;
+      }
+      const zero::UnitPartition& unit = run.plans().units[op.index];
+      const double copy = 2.0 * static_cast<double>(unit.secondary);
+      const double own = 2.0 * static_cast<double>(unit.shard);
+      moved += copy + (op.kind == zero::OpKind::exchange ? own : 0);
+      on_gpu += op.kind == zero::OpKind::keep_secondary ? 2 * copy / 1e12 : 0;
+    }
+    EXPECT_GT(moved, 0);
+    const double on_host = step_time(run, cluster).seconds;
+    config.zero.hpz_device = zero::HpzDevice::device;
+    PlannedRun there(config, planned_topology(2, 4), 5000);
+    there.use_codecs_of(1);
+    EXPECT_NEAR(on_host - step_time(there, cluster).seconds, moved / 1e8 - on_gpu, 1e-6)
+        << differences;
+  }
+}
+
 TEST(PlanCosts, OffloadTakesTheTimeOfTheHost) {
   Cluster cluster = round_numbers(4);
   config::TrainConfig config = offloaded(4, 4096);

@@ -28,7 +28,7 @@ using testing::HasSubstr;
 /// it: options by their path, or by the begin of it.
 const std::vector<std::string> kMayChange{
     // where and how state is kept, sent and computed with
-    "zero_optimization.", "zeropp.shard_group_size", "zeropp.error_feedback.",
+    "zero_optimization.", "zeropp.hpz_device", "zeropp.shard_group_size", "zeropp.error_feedback.",
     "zeropp.measure_quantization_error", "zeropp.all_gather_algorithm",
     "zeropp.secondary_gather_algorithm", "zeropp.reduce_scatter_algorithm",
     "zeropp.algorithm_table", "zeropp.gradient_dtype", "zeropp.pipeline_depth",

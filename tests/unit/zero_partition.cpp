@@ -112,6 +112,11 @@ TEST(StateMemory, MatchesZeROsFormulas) {
   EXPECT_EQ(bytes(3)["secondary"], 1024U);
   rail_copies(units, 2, Dtype::fp32);
   EXPECT_EQ(bytes(3)["secondary"], 2048U);
+  EXPECT_EQ(bytes(3).count("offloaded_secondary"), 0U);
+  units[0].secondary_on_host = true;
+  EXPECT_EQ(bytes(3)["secondary"], 0U);
+  EXPECT_EQ(bytes(3)["offloaded_secondary"], 2048U);
+  EXPECT_TRUE(is_offloaded("offloaded_secondary"));
 }
 
 }  // namespace

@@ -25,6 +25,11 @@ void require_device(const ConstView& view, const char* what) {
   throw std::invalid_argument(std::string(what) + ": the GPU was given host memory");
 }
 
+/// Memory that kernels address: page-locked memory of the host too, over the GPU's link.
+void require_addressable(const ConstView& view, const char* what) {
+  if (view.kind != MemoryKind::pinned) require_device(view, what);
+}
+
 void clear(View values, StreamHandle stream) {
   require_device(values, "clear");
   if (values.count == 0) return;
@@ -76,8 +81,8 @@ struct Convert {
 
 void convert(ConstView source, View destination, StreamHandle stream) {
   require_equal_counts(source, destination, "convert");
-  require_device(source, "convert");
-  require_device(destination, "convert");
+  require_addressable(source, "convert");
+  require_addressable(destination, "convert");
   if (source.dtype == destination.dtype) return copy(source, destination, stream);
   with_type(source.dtype, [&](auto* from_tag) {
     with_type(destination.dtype, [&](auto* to_tag) {
@@ -109,9 +114,9 @@ struct Subtract {
 void subtract(ConstView values, ConstView copy, View difference, StreamHandle stream) {
   require_equal_counts(values, copy, "subtract");
   require_equal_counts(values, difference, "subtract");
-  require_device(values, "subtract");
-  require_device(copy, "subtract");
-  require_device(difference, "subtract");
+  require_addressable(values, "subtract");
+  require_addressable(copy, "subtract");
+  require_addressable(difference, "subtract");
   with_type(values.dtype, [&](auto* value_tag) {
     with_type(copy.dtype, [&](auto* copy_tag) {
       with_type(difference.dtype, [&](auto* to_tag) {

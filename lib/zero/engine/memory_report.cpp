@@ -28,8 +28,11 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
                                   total_bytes(memory.gradient_shards),
                                   weights_stay ? 0 : weights,
                                   total_bytes(memory.resident_weights),
-                                  total_bytes(memory.local_gradients),
-                                  memory.secondary ? memory.secondary->bytes() : 0};
+                                  total_bytes(memory.local_gradients)};
+  const std::size_t copies = memory.secondary ? memory.secondary->bytes() : 0;
+  const bool copies_there = copies_on_host(context.units());
+  actual.push_back(copies_there ? 0 : copies);
+  if (copies_there) actual.push_back(copies);
   if (const OffloadedOptimizer* const offloaded = optimizer.offloaded()) {
     actual.push_back(offloaded->shard().master_bytes());
     actual.push_back(offloaded->shard().state_bytes());

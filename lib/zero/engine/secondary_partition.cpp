@@ -11,7 +11,8 @@ SecondaryPartition::SecondaryPartition(const std::vector<UnitPartition>& units,
                                        std::size_t group_rank, const Device& device)
     : units_(units), group_rank_(group_rank), device_(device) {
   for (const UnitPartition& unit : units_) {
-    shards_.push_back({Buffer::zeros(unit.secondary, unit.secondary_dtype, device_.memory)});
+    const MemoryKind kind = unit.secondary_on_host ? device_.staging() : device_.memory;
+    shards_.push_back({Buffer::zeros(unit.secondary, unit.secondary_dtype, kind)});
   }
 }
 
@@ -35,13 +36,21 @@ View SecondaryPartition::shard(std::size_t unit) const {
   return shards_[unit].memory.view(units_[unit].secondary, units_[unit].secondary_dtype);
 }
 
-ConstView SecondaryPartition::read(std::size_t unit, std::uint64_t version) const {
+ConstView SecondaryPartition::part_to_gather(std::size_t unit, std::size_t piece, View full,
+                                             std::uint64_t version, StreamHandle stream) const {
   if (shards_[unit].version != version) {
     throw std::logic_error("hpZ: the secondary shard of unit " + std::to_string(unit) +
                            " holds weight version " + std::to_string(shards_[unit].version) +
                            ", not " + std::to_string(version));
   }
-  return shard(unit);
+  const std::size_t count = units_[unit].secondary / units_[unit].secondary_pieces;
+  const View part = shard(unit).part(piece * count, count);
+  if (!units_[unit].secondary_on_host) return part;
+  // Transfers between GPUs are given memory of the device only. Nothing else lies there yet, and
+  // the gather would put the part there as well.
+  const View place = full.part(group_rank_ * count, count);
+  device_.memory_ops->convert(part, place, stream);
+  return place;
 }
 
 std::size_t SecondaryPartition::bytes() const {

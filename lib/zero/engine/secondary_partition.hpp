@@ -1,7 +1,8 @@
 // hpZ's secondary partition: this rank's 1/H of every unit, in UnitPartition::secondary_dtype, cut
 // from what the first gather after a step decoded (ZeRO++ section 3.2), or with weight differences
 // brought up to date along the rail. Each shard carries the version of the weights that it has;
-// reading another version is a hard error. Owns its memory; runs on the stream that it is given.
+// reading another version is a hard error. Owns its memory, which is the device's or, page-locked,
+// the host's (FCDP, arXiv 2602.06499); runs on the stream that it is given.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +29,11 @@ class SecondaryPartition {
   /// The shard of `unit` as it is, to be saved or filled from what was saved.
   [[nodiscard]] View shard(std::size_t unit) const;
   void set_version(std::size_t unit, std::uint64_t version) { shards_[unit].version = version; }
-  /// The shard of `unit`. Throws std::logic_error unless it has `version`.
-  [[nodiscard]] ConstView read(std::size_t unit, std::uint64_t version) const;
+  /// The part that this rank gives to the gather of piece `piece` of `unit`, whose result is `full`
+  /// (compute dtype): the piece itself or, where that lies on the host, its place in `full`, to
+  /// which `stream` brings it. Throws std::logic_error unless the shard has `version`.
+  [[nodiscard]] ConstView part_to_gather(std::size_t unit, std::size_t piece, View full,
+                                         std::uint64_t version, StreamHandle stream) const;
   [[nodiscard]] std::size_t bytes() const;
 
  private:

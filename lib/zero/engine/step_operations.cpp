@@ -37,13 +37,14 @@ Finish StepOperations::gather(const Op& op, Phase phase) {
 Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
   const auto& pieces = context_.weight_gather.secondary(op.index, phase);
   context_.recorder.counters["secondary_gathers"] += pieces.size();
-  const ConstView shard = memory_.secondary->read(op.index, context_.progress.version);
   const View full = memory_.gathered(op);
-  const std::size_t from = shard.count / pieces.size();
-  const std::size_t to = full.count / pieces.size();
+  const std::size_t count = full.count / pieces.size();
   std::span<std::byte> workspace = memory_.workspace(op);
   for (std::size_t k = 0; k < pieces.size(); ++k) {
-    pieces[k]->start(shard.part(k * from, from), full.part(k * to, to), workspace, stream_of(op));
+    const View piece = full.part(k * count, count);
+    const ConstView part = memory_.secondary->part_to_gather(
+        op.index, k, piece, context_.progress.version, stream_of(op));
+    pieces[k]->start(part, piece, workspace, stream_of(op));
     workspace = workspace.subspan(pieces[k]->workspace_bytes());
   }
   memory_.weights[op.index] = full;

@@ -59,7 +59,8 @@ collective::AllGatherPlan difference_gather(const Options& options, const UnitPa
           .depth = options.pipeline_depth,
           .label = {"weights_difference", name_of(phase)},
           .result = unit.secondary_dtype,
-          .adds = true};
+          .adds = true,
+          .full_on_host = unit.secondary_on_host};
 }
 
 collective::AllGatherPlan copy_gather(const Options& options, const UnitPartition& unit,
@@ -69,7 +70,8 @@ collective::AllGatherPlan copy_gather(const Options& options, const UnitPartitio
           .codec = codec,
           .depth = options.pipeline_depth,
           .label = {"weights_copy", name_of(phase)},
-          .result = unit.secondary_dtype};
+          .result = unit.secondary_dtype,
+          .full_on_host = unit.secondary_on_host};
 }
 
 std::size_t difference_bytes(const Options& options, const UnitPartition& unit) {

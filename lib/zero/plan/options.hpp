@@ -33,6 +33,10 @@ constexpr auto enum_names(AdaptedValues) { return name_table("none", "weights", 
 enum class OffloadDevice : std::uint8_t { none, cpu, nvme };
 constexpr auto enum_names(OffloadDevice) { return name_table("none", "cpu", "nvme"); }
 
+/// Place of hpZ's secondary shards: the device that computes, or the host's memory.
+enum class HpzDevice : std::uint8_t { device, cpu };
+constexpr auto enum_names(HpzDevice) { return name_table("device", "cpu"); }
+
 /// Error feedback: what the encoding of a hop of qgZ's reduction lost is added to the next
 /// gradients (LoCo).
 struct ErrorFeedbackOptions {
@@ -123,6 +127,7 @@ struct Options {
   int stage = 3;                                 ///< zero_optimization.stage
   bool quantized_weights = false;                ///< qwZ: zero_quantized_weights
   std::size_t hpz_partition_size = 1;            ///< hpZ: zero_hpz_partition_size; 1: off
+  HpzDevice hpz_device = HpzDevice::device;      ///< of hpZ's secondary shards
   std::size_t shard_group_size = kAllRanks;      ///< ranks that shard one copy of everything (MiCS)
   bool quantized_gradients = false;              ///< qgZ: zero_quantized_gradients
   std::size_t reduce_bucket_size = 500'000'000;  ///< elements, as in DeepSpeed

@@ -64,6 +64,10 @@ void rail_copies(std::vector<UnitPartition>& units, std::size_t nodes, Dtype dty
   }
 }
 
+bool copies_on_host(const std::vector<UnitPartition>& units) {
+  return std::ranges::any_of(units, &UnitPartition::secondary_on_host);
+}
+
 std::size_t Bucket::count() const {
   std::size_t total = 0;
   for (const Segment& segment : segments) total += segment.count;

@@ -28,6 +28,7 @@ struct UnitPartition {
   /// Pieces of a secondary shard, each gathered apart: one, or what rail_copies() says.
   std::size_t secondary_pieces = 1;
   Dtype secondary_dtype = Dtype::fp32;  ///< that it is kept in
+  bool secondary_on_host = false;       ///< the secondary shard lies in the host's memory
   std::size_t canonical = 0;  ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype, and
                               ///< to what Options::shard_multiple asks for
   bool persistent = false;    ///< stage 3: whole on every rank, gathered after each step
@@ -53,6 +54,9 @@ void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,
 /// a rank keeps its own shard. Nodes may have one rank. Piece k is the shard of the rail's rank in
 /// node k, so that the pieces k of a node's ranks lie in a row in the flat buffer.
 void rail_copies(std::vector<UnitPartition>& units, std::size_t nodes, Dtype dtype);
+
+/// Whether the secondary shards lie in the host's memory, whatever the back end.
+bool copies_on_host(const std::vector<UnitPartition>& units);
 
 /// The canonical shard that rank `rank` answers for: of the `shard_groups` in the part that it
 /// holds, the one with its group's number.

@@ -61,6 +61,9 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
     rail_copies(planned, world_size / options.hpz_partition_size,
                 differences.copy == CopyDtype::fp32 ? Dtype::fp32 : options.compute);
   }
+  for (UnitPartition& unit : planned) {
+    unit.secondary_on_host = unit.secondary > 0 && options.hpz_device == HpzDevice::cpu;
+  }
   if (stage_preset(options.stage).shard_parameters) {
     mark_persistent(planned, options.persistence_threshold, options.model_persistence_threshold);
   }

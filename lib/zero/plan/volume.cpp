@@ -65,6 +65,7 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   const std::size_t e = size_of(compute);
   const bool weights_stay = offload_param.enabled();
   const bool own_weights = !weights_stay && !gathers_master(compute, offload, offload_param);
+  const bool copies_there = copies_on_host(units);
   std::vector<MemoryPart> parts{
       {"master", (owned - on_host) * 4},
       {"moments", kept.bytes(owned - on_host)},
@@ -74,8 +75,9 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
       {"compute_shard", preset.shard_optimizer && own_weights ? owned * e : 0},
       {"resident_weights", (preset.shard_parameters ? persistent : padded) * e},
       {"local_gradients", preset.shard_gradients ? 0 : padded * 4},
-      {"secondary", secondary},
+      {"secondary", copies_there ? 0 : secondary},
   };
+  if (copies_there) parts.push_back({"offloaded_secondary", secondary});
   if (!offload.enabled()) return parts;
   const std::vector<OffloadPiece> pieces = offload_pieces(counts, offload);
   const std::vector<bool> on_file = weights_on_file(units, offload_param);

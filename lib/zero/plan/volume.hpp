@@ -39,9 +39,10 @@ struct MemoryPart {
 };
 
 /// Memory of the engine's state in closed form, in the order: master, moments, gradient shard,
-/// compute shard, resident weights, local gradients, secondary; with offload also the parts that
-/// lie in the memory of the host: master, moments, staging, and with offloaded parameters the
-/// weights and the buffers that weights in files are read to. Parts of zero bytes are included.
+/// compute shard, resident weights, local gradients, secondary; then what lies in the memory of the
+/// host: the secondary shards that do, with offload master, moments, staging, and with offloaded
+/// parameters the weights and the buffers that weights in files are read to. Parts of zero bytes
+/// are included.
 /// `kept`: what the optimizer keeps for a parameter; shards are what its blocks need. `slabs`:
 /// enabled, the gradient shards of all units lie there.
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,

@@ -72,6 +72,7 @@ class Settings:
     offload: Offload = None  # of the optimizer
     persistence: tuple = (0, 0)  # thresholds of a unit and of all, in parameters
     differences: WeightDifferences = None
+    copies_on_host: bool = False  # hpZ's
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
 
     @classmethod
@@ -110,6 +111,7 @@ class Settings:
             # At stage 3 only; not in traces before they were there, nor the last without an effect.
             persistence=tuple(zero.get(f"stage3_{of}_persistence_threshold", 0) for of in ("param", "model")),
             differences=WeightDifferences.of(own, element_bytes(config)),
+            copies_on_host=own.get("hpz_device") == "cpu",  # in traces with hpZ; not before it was there
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
         )
 
@@ -398,11 +400,16 @@ class Run:
             "compute_shard": 0 if s.offload and s.offload.parameters != "none" else weights,
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
-            "secondary": self.copy_bytes() // s.partition if s.partition > 1 or s.differences else 0,
-        } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | {
+            "secondary": 0 if s.copies_on_host else self.shard_of_copy(),
+        } | ({"offloaded_secondary": self.shard_of_copy()} if s.copies_on_host else {}) | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | {
             f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
+
+    def shard_of_copy(self):
+        """Bytes of what a rank holds of its node's copy."""
+        held = self.settings.partition > 1 or self.settings.differences
+        return self.copy_bytes() // self.settings.partition if held else 0
 
     def copy_bytes(self):
         """Of one whole copy of the weights, which hpZ's secondary shards are parts of."""
