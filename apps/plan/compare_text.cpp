@@ -144,11 +144,11 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   std::vector<std::string> own_keys;
   if (about.all.zero.hpz_device == zero::HpzDevice::cpu) {
     flags += " --hpz-device cpu";
-    own_keys.emplace_back("\"hpz_device\": \"cpu\"");
+    own_keys.emplace_back(R"("hpz_device": "cpu")");
   }
   if (about.all.zero.weight_differences.enabled) {
     flags += " --weight-differences";
-    own_keys.emplace_back("\"weight_differences\": true");
+    own_keys.emplace_back(R"("weight_differences": true)");
   }
   text += wrapped(
       fmt::format("To turn it on: --zero-quantized-weights --zero-hpz-partition-size {0} "

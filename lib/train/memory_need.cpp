@@ -96,7 +96,8 @@ bool offload_weights(TrainConfig& c) {
 }
 
 bool copies_to_host(TrainConfig& c) {
-  if (c.zero.hpz_partition_size == 1 || c.zero.hpz_device == zero::HpzDevice::cpu) return false;
+  const bool has_copy = c.zero.hpz_partition_size > 1 || c.zero.weight_differences.enabled;
+  if (!has_copy || c.zero.hpz_device == zero::HpzDevice::cpu) return false;
   c.zero.hpz_device = zero::HpzDevice::cpu;
   return true;
 }

@@ -108,8 +108,10 @@ class Gate(zpp.TestCase):
                              "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 16}}}
         matrix = self.write_json("matrix.json", {
             "base": config, "seeds": [1], "settings": [{"name": "off", "level": "contract"}, {
-                "name": "on", "level": "contract", "config": {"zero_optimization": {"zero_hpz_partition_size": 2}}}],
-            "checks": [{"name": "hpz", "first": "off", "second": "on"}]})
+                "name": "on", "level": "contract", "config": {"zero_optimization": {"zero_hpz_partition_size": 2}}}, {
+                "name": "on the host", "level": "contract",
+                "config": {"zero_optimization": {"zero_hpz_partition_size": 2}, "zeropp": {"hpz_device": "cpu"}}}],
+            "checks": [{"name": "hpz", "first": "off", "second": "on"}, {"name": "copy", "first": "off", "second": "on the host"}]})
         for defect, code in (("", zpp.OK), ("secondary_stale", zpp.INVALID)):
             out = self.folder / f"contract {defect}"
             words = [str(zpp.TEST_BIN / "defective_converge"), "--config", matrix, "--output", out]
@@ -117,7 +119,8 @@ class Gate(zpp.TestCase):
             self.assertEqual(result.code, code, result)
             found = zpp.check_trace(out / "converge.h5")
             self.assertEqual(found.code, code, found)
-        self.assertIn("INVALID: check hpz of off / on: differs by ", found.stdout)
+        for check in ("hpz of off / on", "copy of off / on the host"):
+            self.assertIn(f"INVALID: check {check}: differs by ", found.stdout)
 
     def test_bf16_read_as_fp16(self):
         kinds = self.flagged("bits", [202], "bf16_as_fp16", "held-out loss was")

@@ -54,6 +54,32 @@ class Estimates(Program):
         self.assertEqual(plan["job"]["memory_bytes"], sum(parts.values()) - sum(there.values()))
         self.assertEqual((parts["master"], parts["moments"], parts["compute_shard"]), (0, 0, 0))
 
+    def test_hpz_on_the_host_is_not_in_the_devices_memory(self):
+        words = [*MODEL, *ZEROPP, "--nodes", "4", "--ranks-per-node", "4"]
+        parts, total = {}, {}
+        for device in ("device", "cpu"):
+            _, plan = self.planned(*words, "--hpz-device", device)
+            self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK, device)
+            parts[device] = dict(zip(plan["memory"]["name"], plan["memory"]["bytes"]))
+            total[device] = plan["job"]["memory_bytes"]
+        copy = parts["device"]["secondary"]
+        self.assertGreater(copy, 0)
+        self.assertEqual((parts["cpu"]["secondary"], parts["cpu"]["offloaded_secondary"]), (0, copy))
+        self.assertEqual(total["device"] - total["cpu"], copy)
+        self.assertNotIn("offloaded_secondary", parts["device"])
+
+    def test_hpz_on_the_host_fits_what_its_copy_does_not(self):
+        """A search finds what needs the host for hpZ's copy, and takes it."""
+        words = ["search", *MODEL, "--nodes", "4", "--ranks-per-node", "4", "--zero-hpz-partition-size", "4", "--zero-stage", "3"]
+        least = {}
+        for device in ("device", "cpu"):
+            _, found = self.planned(*words, "--hpz-device", device, "--memory-limit", "10")
+            least[device] = min(found["candidates"]["memory"])
+        self.assertLess(least["cpu"], least["device"])
+        limit = str(least["cpu"] / 2**30 * 1.000001)
+        self.assertEqual(self.plan(*words, "--hpz-device", "device", "--memory-limit", limit).code, zpp.INVALID)
+        self.check_ok(self.plan(*words, "--hpz-device", "cpu", "--memory-limit", limit, "--output", self.out))
+
     def test_weight_differences_are_planned_as_they_go_on(self):
         words = [*MODEL, *ZEROPP, "--nodes", "3", "--ranks-per-node", "4"]
         across = {}

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "lib/collective/collective.hpp"
 #include "tests/support/engine_case.hpp"
 
 namespace zeropp::test {
@@ -138,6 +139,24 @@ INSTANTIATE_TEST_SUITE_P(HpzOnHost, CopiesOnHost,
                          testing::Combine(testing::Values(zero::CopyDtype::compute,
                                                           zero::CopyDtype::fp32),
                                           testing::Values("int8:64", "none")));
+
+/// Transfers between GPUs are given no memory of the host, also where nothing is encoded.
+TEST(HpzOnHost, TakesWholeWeightsFromTheWorkspace) {
+  EngineCase engine_case = hpz_case(with_hpz());
+  trace::Recorder recorder;
+  const collective::Context rail{engine_case.groups(), *engine_case.groups().rail, recorder,
+                                 device()};
+  collective::AllGatherPlan plan{.parts = collective::Parts::dense(64),
+                                 .memory = Dtype::bf16,
+                                 .label = {"weights_copy", "forward"},
+                                 .result = Dtype::bf16};
+  const auto workspace = [&] {
+    return collective::describe_all_gather("direct", collective::ranks_of(rail), plan).workspace;
+  };
+  EXPECT_EQ(workspace(), 0U);
+  plan.full_on_host = true;
+  EXPECT_EQ(workspace(), 2U * 64U * 2U);
+}
 
 TEST(HpzOnHost, LeavesTheDeviceTheMemoryOfTheCopy) {
   if (device().backend == Backend::host) GTEST_SKIP() << "the host's memory is the device's";
