@@ -20,7 +20,7 @@ struct MemoryOps {
   /// page-locked.
   void (*convert)(ConstView source, View destination, StreamHandle);
   /// difference <- values - copy (copy_maths.hpp), saturating; counts equal, dtypes any. All in the
-  /// back end's memory, or page-locked.
+  /// back end's memory.
   void (*subtract)(ConstView values, ConstView copy, View difference, StreamHandle);
 };
 

@@ -24,7 +24,7 @@ bool goes_in_place(const AllGatherPlan& plan, const Traits& traits, std::size_t 
   const bool unpadded = part_bytes == plan.parts.count * size_of(plan.memory);
   return traits.in_place && plan.codec == codec::CodecSpec{} && plan.result == plan.memory &&
          plan.parts.stride == plan.parts.count && !plan.feedback && !plan.adds &&
-         !plan.full_on_host && (traits.modelled || unpadded);
+         (traits.modelled || unpadded);
 }
 
 }  // namespace

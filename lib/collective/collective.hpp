@@ -78,8 +78,7 @@ class ReduceScatter {
 /// Context that an algorithm plans with. `groups` and `recorder` outlive it. `group`: the
 /// communicator to run on; hierarchical algorithms use groups.node and groups.rail and need group
 /// == *groups.world. `device`: the one that the groups were made for; its kernels encode and
-/// decode, and the memory of every run, workspace included, is its memory, but for what a plan says
-/// lies on the host.
+/// decode, and the memory of every run, workspace included, is its memory.
 struct Context {
   comm::Groups& groups;
   comm::Communicator& group;

@@ -48,9 +48,6 @@ struct AllGatherPlan {
   Dtype result = memory;  ///< dtype of `full`
   /// What arrives is added to what `full` holds (kernels/core/copy_maths.hpp).
   bool adds = false;
-  /// `full` lies in page-locked memory of the host, which kernels of a GPU write: what others send
-  /// arrives in the workspace.
-  bool full_on_host = false;
 };
 
 struct ReduceScatterPlan {

@@ -211,8 +211,8 @@ class Costs {
   }
 
   /// Along a rail, with what a difference reads of the weights and the copy, and writes; a decoded
-  /// value is added to the copy, which is read once more than a gather's. A copy on the host is
-  /// read and written over the GPU's link, in both directions at once.
+  /// value is added to the copy, which is read once more than a gather's. A copy on the host comes
+  /// over the GPU's link before that, unless whole weights take its place, and goes back behind it.
   OpCost exchange(std::size_t index) {
     const zero::UnitPartition& of = unit(index);
     const auto& codec = choice_.whole_weights ? work_.codecs.weights(index)[choice_.weights[index]]
@@ -222,9 +222,10 @@ class Costs {
     const double own = static_cast<double>(of.shard * size_of(of.secondary_dtype));
     const double read = choice_.whole_weights ? 0 : own + copied(index);
     const double moved = static_cast<double>(of.shard) * (kFp32 + bytes()) + read;
-    if (!choice_.whole_weights) cost.start.add(Resource::gpu, kernel(moved));
-    const double link = over_link(index, std::max(read, copied(index)));
-    if (link > 0) cost.start.add(Resource::host_link, link);
+    const auto pieces = static_cast<double>(cost.pieces);
+    if (!choice_.whole_weights) cost.start.add(Resource::gpu, kernel(moved) / pieces);
+    const double link = over_link(index, (choice_.whole_weights ? 1 : 2) * copied(index));
+    if (link > 0) cost.start.add(Resource::host_link, link / pieces);
     return uploading(index, cost);
   }
 

@@ -382,7 +382,6 @@ NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {
 # What one rank takes of BASE, and a word of the line that refuses a flag there.
 ALONE = {flag: value for flag, value in BASE.items() if flag not in ("--node-size", "--zero-hpz-partition-size")}
 REFUSED_ALONE = {"--adaptive-bits": "would have no effect on 1 rank",
-                 **{flag: "zeropp.weight_differences needs" for flag in CHANGES if flag.startswith(("--weight-diff", "--weight-copy", "--weight-refresh"))},
                  "--zero-hpz-partition-size": "the 1 ranks of a node",
                  **{flag: "zero_hpz_partition_size" for flag in ("--hpz-device", "--secondary-gather-algorithm")}}
 

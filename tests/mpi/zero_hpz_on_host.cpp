@@ -7,7 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "lib/collective/collective.hpp"
 #include "tests/support/engine_case.hpp"
 
 namespace zeropp::test {
@@ -140,22 +139,20 @@ INSTANTIATE_TEST_SUITE_P(HpzOnHost, CopiesOnHost,
                                                           zero::CopyDtype::fp32),
                                           testing::Values("int8:64", "none")));
 
-/// Transfers between GPUs are given no memory of the host, also where nothing is encoded.
-TEST(HpzOnHost, TakesWholeWeightsFromTheWorkspace) {
-  EngineCase engine_case = hpz_case(with_hpz());
-  trace::Recorder recorder;
-  const collective::Context rail{engine_case.groups(), *engine_case.groups().rail, recorder,
-                                 device()};
-  collective::AllGatherPlan plan{.parts = collective::Parts::dense(64),
-                                 .memory = Dtype::bf16,
-                                 .label = {"weights_copy", "forward"},
-                                 .result = Dtype::bf16};
-  const auto workspace = [&] {
-    return collective::describe_all_gather("direct", collective::ranks_of(rail), plan).workspace;
-  };
-  EXPECT_EQ(workspace(), 0U);
-  plan.full_on_host = true;
-  EXPECT_EQ(workspace(), 2U * 64U * 2U);
+/// Differences are added, and whole weights arrive, on the device: an exchange has room for it.
+TEST(HpzOnHost, BringsACopyToTheDeviceForAnExchange) {
+  zero::Options options = with_hpz();
+  options.quantized_weights = true;
+  options.weight_differences.enabled = true;
+  EngineCase there = hpz_case(options);
+  EngineCase here = hpz_case(hpz_on_host(options));
+  const zero::ScheduleInput& on_device = there.engine().plan().input;
+  const zero::ScheduleInput& on_host = here.engine().plan().input;
+  for (std::size_t u = 0; u < on_host.units.size(); ++u) {
+    const std::size_t copy = (on_host.units[u].secondary * 2 + 255) / 256 * 256;
+    EXPECT_EQ(on_host.unit_memory[u].exchange_workspace,
+              on_device.unit_memory[u].exchange_workspace + copy);
+  }
 }
 
 TEST(HpzOnHost, LeavesTheDeviceTheMemoryOfTheCopy) {

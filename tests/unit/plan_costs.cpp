@@ -522,11 +522,13 @@ TEST(PlanCosts, StepsWaitForInputsOnTheHost) {
 TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
   Cluster cluster = round_numbers(4);
   cluster.engine.overlap = 0;
-  for (const bool differences : {false, true}) {
+  for (const auto& [differences, depth] :
+       {std::pair(false, 1), std::pair(true, 1), std::pair(true, 4)}) {
     config::TrainConfig config = resolved(3);
     config.zero.hpz_partition_size = 4;
     config.zero.quantized_weights = differences;
     config.zero.weight_differences.enabled = differences;
+    config.zero.pipeline_depth = static_cast<std::size_t>(depth);
     config.zero.hpz_device = zero::HpzDevice::cpu;
     cluster.host = {};
     EXPECT_THROW(timed(config, cluster), Error);
@@ -542,8 +544,7 @@ TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
       }
       const zero::UnitPartition& unit = run.plans().units[op.index];
       const double copy = 2.0 * static_cast<double>(unit.secondary);
-      const double own = 2.0 * static_cast<double>(unit.shard);
-      moved += copy + (op.kind == zero::OpKind::exchange ? own : 0);
+      moved += copy + (op.kind == zero::OpKind::exchange ? copy : 0);
       on_gpu += op.kind == zero::OpKind::keep_secondary ? 2 * copy / 1e12 : 0;
     }
     EXPECT_GT(moved, 0);
@@ -552,7 +553,7 @@ TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
     PlannedRun there(config, planned_topology(2, 4), 5000);
     there.use_codecs_of(1);
     EXPECT_NEAR(on_host - step_time(there, cluster).seconds, moved / 1e8 - on_gpu, 1e-6)
-        << differences;
+        << differences << " " << depth;
   }
 }
 

@@ -114,9 +114,9 @@ struct Subtract {
 void subtract(ConstView values, ConstView copy, View difference, StreamHandle stream) {
   require_equal_counts(values, copy, "subtract");
   require_equal_counts(values, difference, "subtract");
-  require_addressable(values, "subtract");
-  require_addressable(copy, "subtract");
-  require_addressable(difference, "subtract");
+  require_device(values, "subtract");
+  require_device(copy, "subtract");
+  require_device(difference, "subtract");
   with_type(values.dtype, [&](auto* value_tag) {
     with_type(copy.dtype, [&](auto* copy_tag) {
       with_type(difference.dtype, [&](auto* to_tag) {

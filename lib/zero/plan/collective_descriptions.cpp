@@ -48,10 +48,12 @@ WeightDescriptions::WeightDescriptions(const Options& options, const CodecTable&
     const collective::Ranks rail{job, job.rail};
     difference.back() = collective::describe_all_gather(
         kExchange, rail, difference_gather(options, units[u], phase));
-    difference.back()->workspace += difference_bytes(options, units[u]);
+    difference.back()->workspace +=
+        staged_copy_bytes(units[u]) + difference_bytes(options, units[u]);
     for (const codec::CodecSpec& codec : codecs.weights(u)) {
       copy.back().push_back(collective::describe_all_gather(
           kExchange, rail, copy_gather(options, units[u], codec, phase)));
+      copy.back().back().workspace += staged_copy_bytes(units[u]);
     }
   }
 }

@@ -59,8 +59,7 @@ collective::AllGatherPlan difference_gather(const Options& options, const UnitPa
           .depth = options.pipeline_depth,
           .label = {"weights_difference", name_of(phase)},
           .result = unit.secondary_dtype,
-          .adds = true,
-          .full_on_host = unit.secondary_on_host};
+          .adds = true};
 }
 
 collective::AllGatherPlan copy_gather(const Options& options, const UnitPartition& unit,
@@ -70,12 +69,16 @@ collective::AllGatherPlan copy_gather(const Options& options, const UnitPartitio
           .codec = codec,
           .depth = options.pipeline_depth,
           .label = {"weights_copy", name_of(phase)},
-          .result = unit.secondary_dtype,
-          .full_on_host = unit.secondary_on_host};
+          .result = unit.secondary_dtype};
 }
 
 std::size_t difference_bytes(const Options& options, const UnitPartition& unit) {
   return round_up(unit.shard * size_of(options.compute), kPackingAlignment);
+}
+
+std::size_t staged_copy_bytes(const UnitPartition& unit) {
+  if (!unit.secondary_on_host) return 0;
+  return round_up(unit.secondary * size_of(unit.secondary_dtype), kPackingAlignment);
 }
 
 std::size_t packing_bytes(const std::vector<UnitPartition>& units, const Bucket& bucket,

@@ -47,6 +47,9 @@ collective::AllGatherPlan difference_gather(const Options& options, const UnitPa
 /// copies there, in the codec of weights.
 collective::AllGatherPlan copy_gather(const Options& options, const UnitPartition& unit,
                                       const codec::CodecSpec& codec, Phase phase);
+/// Bytes of a secondary shard that lies on the host, and comes to the device to be brought up to
+/// date there: it lies before everything else of the exchange. 0 where it lies on the device.
+std::size_t staged_copy_bytes(const UnitPartition& unit);
 /// Bytes of a shard's differences, which lie before the workspace of their gather.
 std::size_t difference_bytes(const Options& options, const UnitPartition& unit);
 
