@@ -46,10 +46,11 @@ class Committed(zpp.TestCase):
         return "an earlier schedule's"
 
     def check_bytes(self, trace, plan):
-        self.assertEqual(planned.wrong_steps(trace, plan), [])
+        first = self.first.get(job(trace))
+        self.assertEqual(planned.wrong_steps(trace, plan, first), [])
         # A step after one that was skipped finds the secondary shards of its weights: a plan knows of no overflow.
         skipped = any(trace["steps"]["skipped"])
-        self.assertEqual(planned.wrong_collectives(trace, plan, but=("weights", "weights_secondary") if skipped else ()), [])
+        self.assertEqual(planned.wrong_collectives(trace, plan, but=("weights", "weights_secondary") if skipped else (), first=first), [])
 
     def check_with_shard(self, trace, plan):
         self.check_bytes(trace, plan)
@@ -71,7 +72,9 @@ class Committed(zpp.TestCase):
     def test_bytes_and_memory(self):
         found = list(traces())
         jobs = {job(trace): trace for _, trace in found}
-        plans = dict(zip(jobs, zpp.side_by_side(planned.plan, jobs.values())))
+        differences = {of: trace for of, trace in jobs.items() if planned.sends_differences(trace)}
+        plans = dict(zip(jobs, zpp.side_by_side(lambda trace: planned.plan(trace, int(planned.sends_differences(trace))), jobs.values())))
+        self.first = dict(zip(differences, zpp.side_by_side(planned.plan, differences.values())))
         self.measured = set()
         for path, trace in found:
             plan = plans[job(trace)]

@@ -45,11 +45,19 @@ def step_bytes(trace, planned):
     return bytes_of
 
 
-def wrong_steps(trace, planned):
-    """Lines, one for each step whose bytes are not as planned."""
+def sends_differences(trace):
+    """Whether the first step of a run sends other weights than those behind it: whole ones, where they send differences."""
+    return json.loads(trace["config_json"])["zeropp"].get("weight_differences", False)
+
+
+def wrong_steps(trace, planned, first=None):
+    """Lines, one for each step whose bytes are not as planned; `first`: the plan of the first step, where that is another."""
     steps = trace["steps"]
     lines = []
-    for step, expected in enumerate(step_bytes(trace, planned)):
+    expected_of = step_bytes(trace, planned)
+    if first:
+        expected_of[0] = traffic(first)["step"]
+    for step, expected in enumerate(expected_of):
         for kind, value in zip(("intra", "inter"), expected):
             for column in (f"bytes_{kind}_node", f"bytes_predicted_{kind}_node"):
                 if steps[column][step] != value:
@@ -65,11 +73,16 @@ def by_key(table):
                                                zip(table["calls"], table["wire_bytes_intra"], table["wire_bytes_inter"]))}
 
 
-def wrong_collectives(trace, planned, but=()):
-    """Lines, one for each collective of a run of equal steps that is not as planned; not those of purposes in `but`."""
+def wrong_collectives(trace, planned, but=(), first=None):
+    """Lines, one for each collective of a run of equal steps that is not as planned, `first` of the first one; not those of purposes
+    in `but`."""
     steps = len(trace["steps"]["loss"])
     found = {key: values for key, values in by_key(trace["collectives"]).items() if key[2] != "initial" and key[1] not in but}
-    expected = {key: tuple(steps * value for value in values) for key, values in by_key(planned["collectives"]).items() if key[1] not in but}
+    expected = {}
+    for plan_of, count in ((first or planned, 1), (planned, steps - 1)):
+        for key, values in by_key(plan_of["collectives"]).items():
+            if key[1] not in but:
+                expected[key] = tuple(before + count * value for before, value in zip(expected.get(key, (0, 0, 0)), values))
     return [f"{' '.join(map(str, key))}: {found.get(key)}, planned {expected.get(key)} calls and bytes"
             for key in sorted(found.keys() | expected.keys(), key=str) if found.get(key) != expected.get(key)]
 
