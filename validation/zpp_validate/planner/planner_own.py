@@ -17,6 +17,9 @@ from zpp_validate.tables.train_table import NOISY
 # Nodes of one GPU each; their rails were measured once, before the first of these studies.
 EMULATED_ON_TWO = [f"emulated-nodes/{study}" for study in ("one-lane", "eight-lanes", "four-lanes", "sixteen-lanes", "eight-lanes-second-session",
                                                            "eight-lanes-vendor-gathers")]
+# Nodes of one GPU and of two, with weight differences and without; no rails were measured in these sessions.
+DIFFERENCES_ON_TWO = [f"weight-differences/{study}" for study in ("1.64b", "1.64b-beside-fsdp2", "9.4b")]
+DIFFERENCES_ON_FOUR = ["weight-differences/6.86b"]
 # One node of two GPUs, without a shard in 16 bits beside the master.
 MEMORY = [f"memory/{study}" for study in ("gathered-from-master", "update-in-backward", "moments-bf16", "moments-int8",
                                           "moments-int8-in-backward", "other-shapes", "other-shapes-in-backward")]
@@ -28,7 +31,8 @@ STUDIES = {
     "1x-NVIDIA-H200": {"offload-to-host/optimizer-and-largest-model": "h200-1x-host", "offload-to-host/optimizer-and-weights": "h200-1x-host",
                        "steps-of-one-gpu": "h200-1x-host", "beside-pytorch/compiled": "h200-1x-host"},
     "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node", "many-reductions/two-at-a-time": "h200-4x-node",
-                       "beside-fsdp2": "h200-4x-node", **dict.fromkeys(MEMORY, "h200-4x-node"), **dict.fromkeys(EMULATED_ON_TWO, "h200-2x1-emulated")},
+                       "beside-fsdp2": "h200-4x-node", **dict.fromkeys(MEMORY, "h200-4x-node"), "weight-differences/1.64b-nvlink": "h200-4x-node",
+                       **dict.fromkeys([*EMULATED_ON_TWO, *DIFFERENCES_ON_TWO], "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
         **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-untuned", "1.64b-tuned", "6.86b", "18.7b-first-session", "18.7b-second-session",
                                                                  "18.7b-bf16-gradients", *GATHERED_FROM_MASTER)},
@@ -38,15 +42,15 @@ STUDIES = {
             ("1.64b-one-lane", "h200-2x2-emulated"), ("1.64b-four-lanes-second-session", "h200-2x2-emulated-b"),
             ("1.64b-shard-groups", "h200-2x2-emulated-b"), ("18.7b-compressed", "h200-2x2-emulated-b"),
             ("18.7b-each-part", "h200-2x2-emulated-b"), ("1.64b-4x4-sockets", "h200-2x2-emulated-4x4"))},
-        "deepspeed-tutorial": "h200-4x-node"},
+        **dict.fromkeys(DIFFERENCES_ON_FOUR, "h200-2x2-emulated-b"), "deepspeed-tutorial": "h200-4x-node"},
     "8x-NVIDIA-H200": {"beside-fsdp2/1.64b": "h200-dgx", "beside-fsdp2/18.7b": "h200-dgx"},
 }
 CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
 # Steps that are not timed, of studies without a list of runs.
 WARM_UPS = {"gradients-in-bf16": 3, "copy-engines": 3, "deepspeed-tutorial": 5, "steps-of-one-gpu": 3, "many-reductions/two-at-a-time": 5}
 # Studies of programs that have two reductions under way; earlier programs began one when the one before it had ended.
-REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *MEMORY, *EMULATED_ON_TWO)}
-REDUCTIONS_TOGETHER |= {f"4x-NVIDIA-H200/beside-fsdp2/{study}" for study in GATHERED_FROM_MASTER}
+REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *MEMORY, *EMULATED_ON_TWO, *DIFFERENCES_ON_TWO, "weight-differences/1.64b-nvlink")}
+REDUCTIONS_TOGETHER |= {f"4x-NVIDIA-H200/{study}" for study in (*(f"beside-fsdp2/{each}" for each in GATHERED_FROM_MASTER), *DIFFERENCES_ON_FOUR)}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = [f"beside-fsdp2/{run}" for run in ("1.64b-tuned/none", "6.86b/none", "18.7b-second-session/none", "18.7b-second-session/qwz-qgz")]
