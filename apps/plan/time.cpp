@@ -21,7 +21,9 @@ namespace {
 
 void warn_of_memory(const PlannedRun& run, const Cluster& cluster) {
   double needed = 0;
-  for (const zero::MemoryPart& part : run.memory()) needed += static_cast<double>(part.bytes);
+  for (const zero::MemoryPart& part : run.memory()) {
+    if (!zero::is_offloaded(part.name)) needed += static_cast<double>(part.bytes);
+  }
   if (needed <= cluster.gpu.memory) return;
   log::warn(
       fmt::format("a rank needs {:.1f} GiB, and a GPU of {} has {:.1f}: this does not run there; "

@@ -10,6 +10,7 @@ two-level collective sends every shard to one other node, so 3 * 4 W. ZeRO++ gat
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -129,6 +130,15 @@ def main():
         assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
 
         check_folded(folder, result.stdout)
+
+        shutil.copyfile(folder / "all.h5", folder / "unread.h5")
+        with h5py.File(folder / "unread.h5", "r+") as trace:  # of a run that evaluated nothing
+            for column in ("step", "loss", "bits_per_byte"):
+                del trace[f"evaluations/{column}"]
+                trace[f"evaluations/{column}"] = numpy.array([], dtype=int if column == "step" else float)
+        unread = report(folder, "zero3.h5", "unread.h5")
+        assert unread.returncode == 0, unread.stderr
+        assert cells(unread.stdout)[3][3:5] == ["-", "-"], unread.stdout
 
         for name in ("first", "second"):
             (folder / name).mkdir()

@@ -82,7 +82,7 @@ class Run:
             evaluations = trace["evaluations"]
             self.evaluated_at = evaluations["step"][()].tolist()
             self.losses = evaluations["loss"][()].tolist()
-            self.bits_per_byte = float(evaluations["bits_per_byte"][-1])
+            self.bits_per_byte = float(evaluations["bits_per_byte"][-1]) if self.losses else math.nan
             self.unigram_nats = float(trace["data"].attrs["unigram_entropy_bits"]) * math.log(2)
             self.baseline_flat = zero3_bytes_across_nodes(trace, config, "flat", "flat")
             self.baseline_two_level = zero3_bytes_across_nodes(trace, config, "two-level", "2-hop")
@@ -164,7 +164,7 @@ def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
 def table(runs, link):
     """The rows as aligned Markdown."""
     return markdown_table.aligned((*COLUMNS, *(link.columns if link else ())), [[
-        run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}",
+        run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}" if run.losses else "-",
         "-" if math.isnan(run.bits_per_byte) else f"{run.bits_per_byte:.4f}",
         f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
         times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
