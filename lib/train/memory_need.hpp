@@ -40,7 +40,7 @@ class MemoryNeed {
 
  private:
   [[nodiscard]] std::string explained(const OutOfMemory& error) const;
-  /// Of the host's memory, where a GPU computes.
+  /// Text of an error of the host's memory in a run that computes on a GPU.
   [[nodiscard]] std::string explained_beside_gpu(const OutOfMemory& error) const;
   /// Changes with which the run would take at most `capacity` bytes, as a clause. `of_host`: the
   /// memory of the host is what is short, how much it has is not known, and what is offloaded stays

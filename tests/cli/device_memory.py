@@ -109,7 +109,7 @@ class DeviceMemory(zpp.TestCase):
 
     def test_what_is_refused_is_not_named(self):
         """Updates in backward go with no accumulation and no offload: what needs these leaves them out, and runs."""
-        for sequences, limit, late in ((2, "2M", 0), (2, "6M", 3), (1, "5M", 2), (1, "8M", 1)):
+        for sequences, limit, late in ((2, "2M", 0), (2, "6M", 2), (1, "5M", 2), (1, "8M", 1)):
             with self.subTest(sequences=sequences, limit=limit):
                 named = self.named(self.refused(1, limit, "--zero-stage", 3, "--update-in-backward", sequences=sequences))
                 self.assertEqual(sum("--no-update-in-backward" in words for words in named), late, named)
