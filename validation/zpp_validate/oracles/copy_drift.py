@@ -11,7 +11,7 @@ And r has the bits of the codec's description, unless the codec draws random num
 
 CHECKPOINTS are folders that --save names, or single folders step-...; TRACE is of the run. A run that went on in parts has a trace for
 each, and --trace may be given several times: a step is judged by the codecs of the trace that has it. Checkpoints do not tell their
-codecs, so that steps in no trace are judged by the first one named, and a line says so. A checkpoint of --save-interval 1 and
+codecs, so that steps in no trace are judged by the first one named, and a warning says so. A checkpoint of --save-interval 1 and
 --save-keep 100000 is of every step. A row of the table is for as many steps, with the largest values among them; `of the bound` is the
 largest share that a weight took of its own bound. Exit codes: 0 all as it should be, 1 not, 2 usage, or no two checkpoints follow each
 other.
@@ -201,12 +201,11 @@ def table_of(pairs, count):
 
 def pairs_of(runs, folders):
     """What was found of each step, and the steps among them that no trace has."""
-    found, unknown, earlier, copies, followed = [], [], None, False, False
+    found, unknown, earlier, copies = [], [], None, False
     for step in sorted(folders):
         later = checkpoint_file.Checkpoint(folders[step])
         copies = copies or any("/copy/" in name for name in later.slices)
         if copies and earlier and earlier.step + 1 == later.step:
-            followed = True
             known = [run for run in runs if earlier.step in run.steps]
             pair = follow((known or runs)[0], earlier, later)
             found += [pair] if pair else []
@@ -216,8 +215,7 @@ def pairs_of(runs, folders):
         raise Problem("the checkpoints hold no copies: save a run with --weight-differences in which not all units persist "
                       "(--param-persistence-threshold)")
     if not found:
-        raise Problem("the checkpoints that follow each other are of no single exchange: save more of them, without evaluations" if followed else
-                      "no two checkpoints follow each other: save with --save-interval 1")
+        raise Problem("no two checkpoints follow each other with one exchange between them: save with --save-interval 1")
     return found, unknown
 
 
@@ -235,7 +233,8 @@ def main(words):
         return 2
     print(table_of(pairs, arguments.rows))
     if unknown:
-        print(f"{len(unknown)} steps, the first one {unknown[0]}, are in no trace: they are judged by the codecs of the first")
+        print(f"copy-drift: warning: {len(unknown)} steps, the first one {unknown[0]}, are in no trace, and judged by the codecs of "
+              f"{arguments.trace[0]}: give a --trace for each part of the run", file=sys.stderr)
     wide = [pair.step for pair in pairs if pair.share > 1]
     other = [pair.step for pair in pairs if pair.others]
     for steps, what in ((wide, "are further from the weights than codec and rounding explain"), (other, "have other bits than the codec's")):
