@@ -151,7 +151,9 @@ def partitions(programs):
 def places(programs):
     """Where the secondary copy lies: memory of a rank on the GPU and of the host, and what a step sends."""
     rows = []
-    for name, flags in (("ZeRO-3", []), ("hpZ", HPZ), ("hpZ with `--hpz-device cpu`", [*HPZ, "--hpz-device", "cpu"])):
+    on_host = ["--hpz-device", "cpu"]
+    for name, flags in (("ZeRO-3", []), ("ZeRO-3 with `--all-gather-algorithm direct`", ["--all-gather-algorithm", "direct"]), ("hpZ", HPZ),
+                        ("hpZ with `--hpz-device cpu`", [*HPZ, *on_host]), ("the same with weight differences", [*QWZ, *HPZ, "--weight-differences", *on_host])):
         plan = Plan(programs, *flags)
         copy = 2 * plan.parameters() / GPUS / 2**30
         host = plan.memory("offloaded_secondary")

@@ -21,12 +21,15 @@ namespace {
 using config::TrainConfig;
 using Parts = std::vector<zero::MemoryPart>;
 
-/// Parts on the device, in the order of the trace.
-Parts parts_of(const TrainConfig& config, comm::Topology topology, std::size_t vocab_size) {
+/// Parts on the device, or those left to the host, in the order of the trace.
+Parts parts_of(const TrainConfig& config, comm::Topology topology, std::size_t vocab_size,
+               bool offloaded = false) {
   // A plan is of nodes that are alike; others count as one node.
   if (!topology.uniform()) topology = {topology.world_size, 1, topology.world_size};
   Parts parts = plan::PlannedRun(config, topology, vocab_size).memory();
-  std::erase_if(parts, [](const zero::MemoryPart& part) { return zero::is_offloaded(part.name); });
+  std::erase_if(parts, [&](const zero::MemoryPart& part) {
+    return part.bytes == 0 || zero::is_offloaded(part.name) != offloaded;
+  });
   return parts;
 }
 
@@ -113,12 +116,11 @@ bool short_moments(TrainConfig& c) {
   if (c.optimizer.moments != optim::Moments::fp32) return false;
   c.optimizer.moments = optim::Moments::bf16;
   c.zero.shard_multiple = optim::moment_alignment(c.optimizer.moments);
-  config::check_moments(c);
   return true;
 }
 
 struct Remedy {
-  const char* flags;  ///< {}: what offloads all of the optimizer
+  const char* flags;  ///< {}: what offloads all of the optimizer, see offloading()
   bool to_host;       ///< part of what it saves lies in the memory of the host then
   bool (*apply)(TrainConfig&, const comm::Topology&);
 };
@@ -173,12 +175,30 @@ constexpr std::array kRemedies{
              return offload_weights(c);
            }}};
 
-/// Bytes on the device after it; none where it is nothing new, or cannot be planned.
-std::optional<std::size_t> bytes_after(const Remedy& remedy, TrainConfig config,
-                                       const Topology& topology, std::size_t vocab_size) {
+/// A run after a remedy.
+struct Changed {
+  std::size_t bytes;  ///< on the device
+  bool updates_late;  ///< it had to leave --update-in-backward out
+};
+
+bool refuses_update_in_backward(const TrainConfig& config) {
+  try {
+    config::check_update_in_backward(config);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+/// The run after it; none where it is nothing new, is refused, or cannot be planned.
+std::optional<Changed> after(const Remedy& remedy, TrainConfig config, const Topology& topology,
+                             std::size_t vocab_size) {
   try {
     if (!remedy.apply(config, topology)) return std::nullopt;
-    return total(parts_of(config, topology, vocab_size));
+    config::check_moments(config);
+    const bool late = refuses_update_in_backward(config);
+    if (late) config.zero.update_in_backward = false;
+    return Changed{total(parts_of(config, topology, vocab_size)), late};
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -193,8 +213,9 @@ const char* offloading(const TrainConfig& config) {
 }
 
 /// Flags of a remedy, with single blanks.
-std::string flags_of(const Remedy& remedy, const TrainConfig& config) {
-  std::string flags = fmt::format(fmt::runtime(remedy.flags), offloading(config));
+std::string flags_of(const Remedy& remedy, const TrainConfig& config, bool updates_late) {
+  std::string flags = updates_late ? "--no-update-in-backward " : "";
+  flags += fmt::format(fmt::runtime(remedy.flags), offloading(config));
   const auto doubled = [](char a, char b) { return a == ' ' && b == ' '; };
   flags.erase(std::ranges::unique(flags, doubled).begin(), flags.end());
   return flags.substr(flags.find_first_not_of(' '));
@@ -210,13 +231,15 @@ std::string MemoryNeed::remedies(std::size_t capacity, bool of_host) const {
   for (const Remedy& remedy : kRemedies) {
     if (named.size() == kNamed) break;
     if (remedy.to_host && of_host) continue;
-    const auto bytes = bytes_after(remedy, config_, topology_, vocab_size_);
-    if (!bytes || *bytes > capacity) continue;
-    named.push_back(fmt::format("{} ({:.3g} GB)", flags_of(remedy, config_), gb(*bytes)));
+    const auto changed = after(remedy, config_, topology_, vocab_size_);
+    if (!changed || changed->bytes > capacity) continue;
+    named.push_back(fmt::format("{} ({:.3g} GB)", flags_of(remedy, config_, changed->updates_late),
+                                gb(changed->bytes)));
   }
   if (named.empty()) {
-    return "no stage, bucket, micro-batch, recomputing or offload makes it fit: use more ranks or "
-           "a smaller model";
+    return "no stage, bucket, micro-batch, time of the updates, dtype of the moments, place of "
+           "hpZ's copy, recomputing or offload that was tried makes it fit: use more ranks or a "
+           "smaller model";
   }
   return fmt::format("{}: {}", of_host ? "would need less" : "would fit",
                      fmt::join(named, ", or "));
@@ -242,10 +265,9 @@ void MemoryNeed::enforce_limit() const {
 }
 
 std::string MemoryNeed::explained(const OutOfMemory& error) const {
+  if (config_.zero.adaptive_bits.values != zero::AdaptedValues::none) return error.what();
   const bool on_gpu = config_.backend == Backend::cuda;
-  const bool of_device = error.kind() == (on_gpu ? MemoryKind::device : MemoryKind::host);
-  if (!of_device || config_.zero.adaptive_bits.values != zero::AdaptedValues::none)
-    return error.what();
+  if (on_gpu && error.kind() != MemoryKind::device) return explained_beside_gpu(error);
   Parts parts = parts_of(config_, topology_, vocab_size_);
   const std::size_t needed = total(parts);
   std::size_t capacity = needed - 1;  // of the host nobody knows it; less may do
@@ -256,10 +278,25 @@ std::string MemoryNeed::explained(const OutOfMemory& error) const {
     capacity = free + cuda_runtime()->memory_use().peak;
     if (limit > 0) capacity = std::min(capacity, limit);
   }
+  // A run has two parts on the device at least.
   std::ranges::sort(parts, std::ranges::greater{}, &zero::MemoryPart::bytes);
   return fmt::format("{}; a rank needs {} bytes in all, {} for {} and {} for {}; {}", error.what(),
                      needed, parts[0].bytes, parts[0].name, parts[1].bytes, parts[1].name,
                      remedies(capacity, !on_gpu));
+}
+
+std::string MemoryNeed::explained_beside_gpu(const OutOfMemory& error) const {
+  Parts parts = parts_of(config_, topology_, vocab_size_, true);
+  if (parts.empty()) return error.what();
+  std::ranges::sort(parts, std::ranges::greater{}, &zero::MemoryPart::bytes);
+  std::string text = fmt::format(
+      "{}; a rank leaves {} bytes to the memory of the host, {} of them "
+      "for {}",
+      error.what(), total(parts), parts[0].bytes, parts[0].name);
+  const auto copy = std::ranges::find(parts, "offloaded_secondary", &zero::MemoryPart::name);
+  if (copy == parts.end()) return text;
+  return fmt::format("{}; --hpz-device device would keep hpZ's copy, {} bytes, on the GPU", text,
+                     copy->bytes);
 }
 
 }  // namespace zeropp::train

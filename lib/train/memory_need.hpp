@@ -27,7 +27,8 @@ class MemoryNeed {
   void enforce_limit() const;
 
   /// Calls make(). Where it throws OutOfMemory of the device that computes, throws that again with
-  /// the run's largest parts and what would fit, or, on the host, need less.
+  /// the run's largest parts and what would fit, or, on the host, need less. Beside a GPU, where
+  /// the host's memory ran out, with what the run leaves to it.
   template <class Make>
   void explain(const Make& make) const {
     try {
@@ -39,6 +40,8 @@ class MemoryNeed {
 
  private:
   [[nodiscard]] std::string explained(const OutOfMemory& error) const;
+  /// Text of an error of the host's memory in a run that computes on a GPU.
+  [[nodiscard]] std::string explained_beside_gpu(const OutOfMemory& error) const;
   /// Changes with which the run would take at most `capacity` bytes, as a clause. `of_host`: the
   /// memory of the host is what is short, how much it has is not known, and what is offloaded stays
   /// in it.

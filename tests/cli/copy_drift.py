@@ -22,6 +22,7 @@ RUNS = {
     "schedule": (8, ["--bf16", "--codec-schedule", json.dumps(SCHEDULE), "--weight-difference-codec", "mxfp4"], 1),
     "floats": (12, ["--bf16", "--weight-difference-codec", "fp8e4m3", "--param-persistence-threshold", "5000"], 0),
     "evaluations": (12, ["--bf16", "--eval-interval", "3", "--eval-iters", "1"], 0),
+    "offload": (20, ["--bf16", "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5", "--weight-copy-dtype", "fp32"], 0),
     "random": (20, ["--bf16", "--weight-difference-codec", "int4:128+sr"], 0),
 }
 
@@ -102,6 +103,22 @@ class CopyDrift(zpp.TestCase):
                 after[where] = before[where]
         paths[1].write_bytes(after)
 
+    def test_parts_of_a_run_with_codecs_of_their_own(self):
+        """Each step is judged by the trace that has it; where none has it, by the first one, with a warning."""
+        kept, first, second = (self.folder / name for name in ("kept", "first", "second"))
+        flags = [*FLAGS, "--bf16", "--save", kept]
+        self.check_ok(self.train(4, *flags, "--train-iters", 6, out=first))
+        other = ["--weight-difference-codec", "int8:64", "--offload-optimizer", "cpu"]
+        self.check_ok(self.train(4, *flags, "--train-iters", 12, "--load", kept, *other, out=second))
+        whole = self.drift(kept, "--trace", first / "train.h5", trace=second)
+        self.assertEqual(whole.code, zpp.OK, whole)
+        self.assertIn("VALID: 11 steps", whole.stdout)
+        self.assertNotIn("warning", whole.stderr)
+        part = self.drift(kept, trace=first)
+        self.assertEqual(part.code, 1, part)
+        self.assertIn("warning: 6 steps, the first one 7, are in no trace, and judged by the codecs of ", part.stderr)
+        self.assertIn("first step 7, have other bits", part.stdout)
+
     def test_what_cannot_be_judged(self):
         plain, kept = self.folder / "plain", self.folder / "kept"
         self.check_ok(self.train(4, "--save", kept, out=plain))
@@ -110,6 +127,9 @@ class CopyDrift(zpp.TestCase):
         self.check_ok(self.train(4, *FLAGS[:-6], "--save", kept))
         self.refused(self.drift(kept, trace=out), "no two checkpoints follow each other")
         self.refused(self.drift(kept, trace=self.folder), "cannot be read")
+        kept, out = self.folder / "persisting", self.folder / "persists"
+        self.check_ok(self.train(4, *FLAGS, "--param-persistence-threshold", 10**8, "--save", kept, out=out))
+        self.refused(self.drift(kept, trace=out), "the checkpoints hold no copies")
 
     def refused(self, result, part):
         self.assertEqual(result.code, zpp.USAGE, result)

@@ -107,8 +107,39 @@ class DeviceMemory(zpp.TestCase):
             line = self.refused(1, limit, *base, *words, sequences=1)
             self.assertNotIn(flag, line.split("would fit: ")[1])
 
+    def test_what_is_refused_is_not_named(self):
+        """Updates in backward go with no accumulation and no offload: what needs these leaves them out, and runs."""
+        for sequences, limit, late in ((2, "2M", 0), (2, "6M", 2), (1, "5M", 2), (1, "8M", 1)):
+            with self.subTest(sequences=sequences, limit=limit):
+                named = self.named(self.refused(1, limit, "--zero-stage", 3, "--update-in-backward", sequences=sequences))
+                self.assertEqual(sum("--no-update-in-backward" in words for words in named), late, named)
+                for number, words in enumerate(named):
+                    base = ["--zero-stage", 3, "--micro-batch-size", sequences, "--device-memory-limit", limit,
+                            *([] if "--no-update-in-backward" in words else ["--update-in-backward"])]
+                    self.check_ok(self.train(1, *SHAPE, *self.with_defaults(words, base), out=self.folder / f"{sequences}-{limit}-{number}"))
+
+    @staticmethod
+    def named(line):
+        """Flags of each remedy that a line names, as words."""
+        if "would fit: " not in line:
+            return []
+        texts = re.findall(r"(--[a-z][^()]*|reduce_bucket_size auto) \(", line.split("would fit: ")[1])
+        accumulated = ("and more --gradient-accumulation-steps", "--gradient-accumulation-steps 2")
+        return [text.replace("reduce_bucket_size auto", f"--reduce-bucket-size {64 * 64}").replace(",", "").replace(*accumulated).split() for text in texts]
+
+    @staticmethod
+    def with_defaults(words, base):
+        """`words`, and of `base` the flags, each with its value, that are not among them."""
+        given, flag = list(words), None
+        for word in base:
+            flag = word if str(word).startswith("--") else flag
+            given += [word] if flag not in words else []
+        return given
+
     def test_nothing_fits(self):
-        self.assertIn("use more ranks or a smaller model", self.refused(1, 1000, "--zero-stage", 3))
+        line = self.refused(1, 1000, "--zero-stage", 3)
+        for part in ("use more ranks or a smaller model", "time of the updates", "dtype of the moments", "place of hpZ's copy"):
+            self.assertIn(part, line)
 
     def test_what_is_not_known_before(self):
         result = self.train(1, *SHAPE, "--zero-stage", 3, "--zero-quantized-weights", "--adaptive-bits", "weights", "--device-memory-limit", "1G")

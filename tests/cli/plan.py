@@ -69,7 +69,7 @@ class Estimates(Program):
         self.assertNotIn("offloaded_secondary", parts["device"])
 
     def test_hpz_on_the_host_fits_what_its_copy_does_not(self):
-        """A search finds what needs the host for hpZ's copy, and takes it."""
+        """Of a search with hpZ's copy on the GPU nothing fits the least memory that one with the copy on the host needs."""
         words = ["search", *MODEL, "--nodes", "4", "--ranks-per-node", "4", "--zero-hpz-partition-size", "4", "--zero-stage", "3"]
         least = {}
         for device in ("device", "cpu"):

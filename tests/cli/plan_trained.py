@@ -92,6 +92,18 @@ class Trained(zpp.TestCase):
             trace = self.run_and_plan(4, [*words, device], device)
             self.assertEqual(planned.wrong_memory(trace, planned.plan(trace)), [])
 
+    def test_differences_between_nodes_of_one_rank(self):
+        """Each rank holds the whole copy; the first step sends whole weights, the others differences."""
+        words = ["--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients", "--bf16", "--weight-differences", "--hpz-device"]
+        for device in ("device", "cpu"):
+            with self.subTest(device):
+                trace = self.run_and_plan(3, [*words, device], device)
+                plans = [planned.plan(trace, step) for step in range(3)]
+                totals = list(zip(trace["steps"]["bytes_intra_node"], trace["steps"]["bytes_inter_node"]))
+                self.assertEqual(totals, [planned.traffic(plan)["step"] for plan in plans])
+                self.assertGreater(totals[0], totals[1])
+                self.assertEqual(planned.wrong_memory(trace, plans[1]), [])
+
     def test_adaptive_bits_are_refused(self):
         result = zpp.Process([planned.PLAN, "--num-layers", "2", "--zero-quantized-weights", "--adaptive-bits", "weights"], cwd=self.folder).end()
         self.check_fails(result, zpp.USAGE, "zeropp.adaptive_bits", "budget_codec", program="zpp_plan")

@@ -34,9 +34,9 @@ class WeightExchange {
 
   /// Starts to bring `copy`, the secondary shard of a unit, to the weights of which `shard` is the
   /// own shard (compute dtype or fp32). `key`: of the draws, the same on every rank. A copy on the
-  /// host comes to the workspace first, and goes back when it is up to date: kernels that reach over
-  /// the GPU's link to the host would be slower than its copy engines, and take multiprocessors. One
-  /// run of a unit in flight.
+  /// host comes to the workspace first, and goes back when it is up to date: kernels that reach
+  /// over the GPU's link to the host would be slower than its copy engines, and take
+  /// multiprocessors. One run of a unit in flight.
   void start(std::size_t unit, Phase phase, ConstView shard, View copy,
              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
   void finish(std::size_t unit, Phase phase, StreamHandle stream);
@@ -54,8 +54,8 @@ class WeightExchange {
   const Options& options_;
   const std::vector<UnitPartition>& units_;
   Device device_;
-  std::size_t node_ = 0;  ///< number of the own node: of the own piece of a secondary shard
-  int rail_ = 0;          ///< number of the own rail
+  std::size_t node_ = 0;        ///< number of the own node: of the own piece of a secondary shard
+  int rail_ = 0;                ///< number of the own rail
   std::vector<Staged> staged_;  ///< by unit
   std::vector<ByPhase> difference_;
   std::vector<std::vector<ByPhase>> whole_;  ///< by unit and codec

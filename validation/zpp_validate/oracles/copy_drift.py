@@ -6,12 +6,15 @@ With weight differences every node holds a copy r of the weights w, and a step s
 checkpoints whose steps follow each other the earlier one holds w and r as they were before that, and the later one r as it is then: so
 what was sent is computed again, in NumPy. Judged are two things. The distance |r - w| is at most what the codec may lose of this one
 difference, and the roundings of the difference to the compute dtype and of the sum to the copy's: no error of an earlier step is left.
+Where the optimizer is offloaded and 16 bits compute, w is rounded to them before r is taken from it, and the bound has that rounding too.
 And r has the bits of the codec's description, unless the codec draws random numbers.
 
-CHECKPOINTS are folders that --save names, or single folders step-...; TRACE is of the run, or of one of its parts, with the codecs. A
-checkpoint of --save-interval 1 and --save-keep 100000 is of every step. A row of the table is for as many steps, with the largest values
-among them; `of the bound` is the largest share that a weight took of its own bound. Exit codes: 0 all as it should be, 1 not, 2 usage,
-or no two checkpoints follow each other.
+CHECKPOINTS are folders that --save names, or single folders step-...; TRACE is of the run. A run that went on in parts has a trace for
+each, and --trace may be given several times: a step is judged by the codecs of the trace that has it. Checkpoints do not tell their
+codecs, so that steps in no trace are judged by the first one named, and a warning says so. A checkpoint of --save-interval 1 and
+--save-keep 100000 is of every step. A row of the table is for as many steps, with the largest values among them; `of the bound` is the
+largest share that a weight took of its own bound. Exit codes: 0 all as it should be, 1 not, 2 usage, or no two checkpoints follow each
+other.
 """
 
 import sys
@@ -102,6 +105,10 @@ class Run:
             raise Problem("the trace is of a run without weight differences: name one with --weight-differences")
         self.differences = settings.differences
         self.compute = settings.sixteen_bits if settings.element_bytes == 2 else "fp32"
+        # Weights as they are sent: with offload each rank keeps its shard in the compute dtype as well.
+        self.weights = self.compute if settings.offload else "fp32"
+        begin = trace.get("first_step", 0)
+        self.steps = range(begin, begin + len(trace["steps"]["loss"]))
         self.units = trace["units"]["name"]
         self.table = settings.table(self.units)
 
@@ -125,13 +132,15 @@ def follow_unit(run, codec, whole, master, before, after, extents, dtype):
     old, held = values_of(before, dtype), codecs.to_fp32(after, dtype)
     new, distance = np.abs(values_of(after, dtype)), np.where(np.isfinite(held), np.abs(held.astype(np.float64) - weights), np.inf)
     distances, bounds, others = [], [], 0
+    rounded = codecs.to_fp32(codecs.from_fp32(weights, run.weights), run.weights)
+    before_sent = np.zeros(len(weights)) if run.weights == "fp32" else rounding(weights, run.weights)
     for begin, end in extents:
         own = slice(begin, end)
-        exact = weights[own] if whole else weights[own] - old[own]
+        exact = rounded[own] if whole else rounded[own] - old[own]
         memory = codecs.from_fp32(exact, run.compute)
         sent = codecs.to_fp32(memory, run.compute)
         distances.append(distance[own])
-        bounds.append(codec_bound(codec, sent, run.compute) + rounding(exact, run.compute) + rounding(exact, "fp32")
+        bounds.append(codec_bound(codec, sent, run.compute) + before_sent[own] + rounding(exact, run.compute) + rounding(exact, "fp32")
                       + rounding(new[own] * (1 + 2.0**-7), dtype) + rounding(new[own], "fp32"))
         if "+sr" not in codec:
             image = codecs.encode(codec, memory, run.compute)
@@ -190,32 +199,42 @@ def table_of(pairs, count):
                      for row in rows)
 
 
-def pairs_of(run, folders):
-    found, earlier = [], None
+def pairs_of(runs, folders):
+    """What was found of each step, and the steps among them that no trace has."""
+    found, unknown, earlier, copies = [], [], None, False
     for step in sorted(folders):
         later = checkpoint_file.Checkpoint(folders[step])
-        if earlier and earlier.step + 1 == later.step:
-            pair = follow(run, earlier, later)
+        copies = copies or any("/copy/" in name for name in later.slices)
+        if copies and earlier and earlier.step + 1 == later.step:
+            known = [run for run in runs if earlier.step in run.steps]
+            pair = follow((known or runs)[0], earlier, later)
             found += [pair] if pair else []
+            unknown += [later.step] if pair and not known else []
         earlier = later
+    if not found and not copies:
+        raise Problem("the checkpoints hold no copies: save a run with --weight-differences in which not all units persist "
+                      "(--param-persistence-threshold)")
     if not found:
-        raise Problem("no two checkpoints follow each other: save with --save-interval 1")
-    return found
+        raise Problem("no two checkpoints follow each other with one exchange between them: save with --save-interval 1")
+    return found, unknown
 
 
 def main(words):
     parser = command_line.parser("copy-drift", __doc__)
     parser.add_argument("checkpoints", type=Path, nargs="+")
-    parser.add_argument("--trace", type=Path, required=True, metavar="FILE", help="of the run, for its codecs")
+    parser.add_argument("--trace", type=Path, required=True, action="append", metavar="FILE", help="of the run, for its codecs; once for each part")
     parser.add_argument("--rows", type=command_line.positive, default=20, metavar="N", help="rows of the table, about [20]")
     arguments = parser.parse_args(words)
     folders = {step: folder for path in arguments.checkpoints for step, folder in checkpoint_file.folders(path).items()}
     try:
-        pairs = pairs_of(Run(run_file.read(arguments.trace)), folders)
+        pairs, unknown = pairs_of([Run(run_file.read(path)) for path in arguments.trace], folders)
     except (Problem, run_file.FileProblem, OSError, ValueError, KeyError) as error:
         print(f"copy-drift: error: {error}", file=sys.stderr)
         return 2
     print(table_of(pairs, arguments.rows))
+    if unknown:
+        print(f"copy-drift: warning: {len(unknown)} steps, the first one {unknown[0]}, are in no trace, and judged by the codecs of "
+              f"{arguments.trace[0]}: give a --trace for each part of the run", file=sys.stderr)
     wide = [pair.step for pair in pairs if pair.share > 1]
     other = [pair.step for pair in pairs if pair.others]
     for steps, what in ((wide, "are further from the weights than codec and rounding explain"), (other, "have other bits than the codec's")):
