@@ -55,6 +55,17 @@ plan::SavingsConfig config_of(const py::dict& given) {
                             "weight_differences, weight_difference_codec");
     }
   }
+  // As the command refuses them: one of the two codecs is not counted with.
+  if (config.weight_differences && given.contains("weight_codec")) {
+    throw py::value_error(
+        "config's weight_codec has no effect with weight_differences, since whole weights are not "
+        "counted: leave it out, or weight_differences");
+  }
+  if (!config.weight_differences && given.contains("weight_difference_codec")) {
+    throw py::value_error(
+        "config's weight_difference_codec has no effect without weight_differences: leave it out, "
+        "or count with weight_differences True");
+  }
   return config;
 }
 

@@ -15,10 +15,6 @@ namespace zeropp::plan {
 
 namespace {
 
-const ComparedRow& row_of(const Comparison& comparison, std::string_view feature) {
-  return *std::ranges::find(comparison.rows, feature, &ComparedRow::feature);
-}
-
 std::string sent_as(const codec::CodecSpec& codec, Dtype uncompressed) {
   return codec == codec::CodecSpec{} ? std::string(name_of(uncompressed)) : codec::to_string(codec);
 }
@@ -101,63 +97,77 @@ std::string whether_it_pays(const Comparison& comparison, const Compared& about)
 
 std::string what_fits(const Comparison& comparison, const Compared& about) {
   std::vector<std::string> too_large;
+  std::vector<std::string> by_the_copy;
   for (const ComparedRow& row : comparison.rows) {
-    if (is_too_large(row, about)) too_large.push_back(shown_name(row.feature));
+    if (!is_too_large(row, about)) continue;
+    too_large.push_back(shown_name(row.feature));
+    if (static_cast<double>(row.memory_without_copy) <= about.memory) {
+      by_the_copy.push_back(too_large.back());
+    }
   }
   if (too_large.empty()) return "";
-  const bool by_the_copy = !is_too_large(comparison.rows.front(), about) &&
-                           is_too_large(row_of(comparison, "hpZ"), about);
+  const std::string on_host =
+      by_the_copy.empty()
+          ? ""
+          : fmt::format(
+                "{} would run there with --hpz-device cpu, which leaves the secondary copy "
+                "to the memory of the host; ",
+                fmt::join(by_the_copy, " and "));
   return fmt::format(
       "{}: this needs more than the {:.1f} GiB of {} and does not run there; {}"
-      "zpp_plan search finds what fits.",
+      "zpp_plan search finds what fits{}.",
       fmt::join(too_large, ", "), about.memory / kGibibyte,
       about.cluster != nullptr && about.memory == about.cluster->gpu.memory
           ? "the GPU " + about.cluster->gpu.name
           : "--memory-limit",
-      by_the_copy ? "ZeRO-3 does, and --hpz-device cpu leaves hpZ's copy to the memory of the "
-                    "host; "
-                  : "");
+      on_host, about.all.zero.weight_differences.enabled ? ", without weight differences" : "");
 }
 
 std::string why_this_factor(const Comparison& comparison, const Compared& about) {
   const config::TrainConfig& all = about.all;
   const std::size_t steps = all.gradient_accumulation_steps;
   const double factor = comparison.rows.back().reduction;
-  if (row_of(comparison, "hpZ").out_of_node >= comparison.rows.front().out_of_node) {
-    return fmt::format(
-        "The factor is {:.2f}, by codecs alone: hpZ keeps nothing inside a node here, because a "
-        "node has one rank, or weights stay gathered.",
-        factor);
-  }
   const zero::WeightDifferenceOptions& differences = all.zero.weight_differences;
+  if (!comparison.copies_serve) {
+    return fmt::format("The factor is {:.2f}, by codecs alone: {} here, because {}.", factor,
+                       differences.enabled
+                           ? "nothing is gathered from the copy that differences are added to"
+                           : "hpZ keeps nothing inside a node",
+                       all.zero.has_secondary() ? "weights stay gathered" : "a node has one rank");
+  }
   const std::string weights =
       differences.enabled ? "as differences in " + sent_as(differences.codec, all.zero.compute)
                           : "in " + sent_as(all.zero.weight_codec, all.zero.compute);
+  const char* const copy =
+      differences.enabled ? "the copy that differences are added to" : "the secondary copy of hpZ";
   const std::string gradients = sent_as(all.zero.gradient_codec_inter, all.zero.compute);
   const char* const but = comparison.weights_stay ? ", but for weights that stay gathered," : "";
   if (steps == 1) {
     return fmt::format(
         "The factor is {:.2f} with one micro-step a step: ZeRO-3 sends the weights across nodes "
         "twice{} and the gradients once, in {}; ZeRO++ sends the weights once, {}, and the "
-        "gradients once, in {}. More micro-steps make it larger in zpp_train, because the "
-        "secondary copy of hpZ serves later forwards too; in DeepSpeed it stays, because every "
+        "gradients once, in {}. More micro-steps make it larger in zpp_train, because "
+        "{} serves later forwards too; in DeepSpeed it stays, because every "
         "forward gathers across nodes.",
-        factor, but, name_of(all.zero.compute), weights, gradients);
+        factor, but, name_of(all.zero.compute), weights, gradients, copy);
   }
   return fmt::format(
       "The factor is {:.2f} with {} micro-steps a step (gradient accumulation) and {:.2f} with "
       "one: ZeRO-3 gathers the weights across nodes {} times a step{} and ZeRO++ once, {}, "
-      "because the secondary copy of hpZ serves all later forwards and backwards; gradients cross "
+      "because {} serves all later forwards and backwards; gradients cross "
       "nodes once a micro-step, in {}.",
       factor, steps, comparison.in_turn.back().reduction, 2 * steps, *but != 0 ? but : ",", weights,
-      gradients);
+      copy, gradients);
 }
 
 std::string what_deepspeed_does(const Compared& about) {
   return fmt::format(
       "DeepSpeed gathers across nodes in every forward, so that each of its {} micro-steps sends "
-      "what the first does, in these codecs{}:",
+      "what the first does, in these codecs{}{}:",
       about.all.gradient_accumulation_steps,
+      about.all.zero.weight_differences.enabled
+          ? "; it has no weight differences, with which all parts are counted here"
+          : "",
       about.cluster != nullptr
           ? "; times are those of the cluster's engine with micro-steps one after the other. "
             "DeepSpeed's own hides less, and gains less (docs/howto/planning-times.md, the key "

@@ -123,6 +123,31 @@ std::string about_times(const Comparison& comparison, const Compared& about) {
   return text;
 }
 
+std::string to_turn_it_on(const zero::Options& all) {
+  std::string hpz_flag;
+  std::string hpz_key;
+  if (all.hpz_partition_size > 1) {  // nodes of one rank have no hpZ
+    hpz_flag = fmt::format(" --zero-hpz-partition-size {}", all.hpz_partition_size);
+    hpz_key = fmt::format(R"("zero_hpz_partition_size": {}, )", all.hpz_partition_size);
+  }
+  std::string own_flags;
+  std::vector<std::string> own_keys;
+  if (all.has_secondary() && all.hpz_device == zero::HpzDevice::cpu) {
+    own_flags += " --hpz-device cpu";
+    own_keys.emplace_back(R"("hpz_device": "cpu")");
+  }
+  if (all.weight_differences.enabled) {
+    own_flags += " --weight-differences";
+    own_keys.emplace_back(R"("weight_differences": true)");
+  }
+  return fmt::format(
+      "To turn it on: --zero-quantized-weights{} --zero-quantized-gradients{}, or in a DeepSpeed "
+      "JSON, under zero_optimization: \"zero_quantized_weights\": true, {}"
+      "\"zero_quantized_gradients\": true{}{}.",
+      hpz_flag, own_flags, hpz_key,
+      own_keys.empty() ? "" : ", and under zeropp: ", fmt::join(own_keys, ", "));
+}
+
 std::string about_deepspeed(const Comparison& comparison, const Compared& about) {
   if (about.all.gradient_accumulation_steps == 1) return "";
   return fmt::format("\n{}\n{}\n", wrapped(what_deepspeed_does(about)),
@@ -140,23 +165,7 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
       "Rows are of zpp_train, their memory too; that of DeepSpeed's own program is not predicted.");
   text += wrapped(why_this_factor(comparison, about));
   text += about_deepspeed(comparison, about);
-  std::string flags;
-  std::vector<std::string> own_keys;
-  if (about.all.zero.hpz_device == zero::HpzDevice::cpu) {
-    flags += " --hpz-device cpu";
-    own_keys.emplace_back(R"("hpz_device": "cpu")");
-  }
-  if (about.all.zero.weight_differences.enabled) {
-    flags += " --weight-differences";
-    own_keys.emplace_back(R"("weight_differences": true)");
-  }
-  text += wrapped(
-      fmt::format("To turn it on: --zero-quantized-weights --zero-hpz-partition-size {0} "
-                  "--zero-quantized-gradients{1}, or in a DeepSpeed JSON, under zero_optimization: "
-                  "\"zero_quantized_weights\": true, \"zero_hpz_partition_size\": {0}, "
-                  "\"zero_quantized_gradients\": true{2}{3}.",
-                  about.all.zero.hpz_partition_size, flags,
-                  own_keys.empty() ? "" : ", and under zeropp: ", fmt::join(own_keys, ", ")));
+  text += wrapped(to_turn_it_on(about.all.zero));
   if (about.cluster == nullptr) {
     text += wrapped(
         "For step times and whether it pays add the GPU and what the links of a node carry "

@@ -5,6 +5,7 @@
 
 #include "lib/plan/estimate.hpp"
 #include "lib/plan/step_time.hpp"
+#include "lib/zero/plan/hpz_use.hpp"
 
 namespace zeropp::plan {
 
@@ -81,6 +82,13 @@ bool weights_stay(const PlannedRun& run) {
          std::ranges::any_of(run.plans().units, &zero::UnitPartition::persistent);
 }
 
+/// Bytes of a rank on its device, were the secondary copy of the run in the memory of the host.
+std::uint64_t memory_without_copy(const PlannedRun& run, std::size_t step) {
+  config::TrainConfig config = run.config();
+  config.zero.hpz_device = zero::HpzDevice::cpu;
+  return estimate(planned(config, run.topology(), step)).memory_bytes;
+}
+
 }  // namespace
 
 Comparison compare(const Variants& variants, const comm::Topology& topology, const Cluster* cluster,
@@ -94,10 +102,15 @@ Comparison compare(const Variants& variants, const comm::Topology& topology, con
     made.tokens_per_step = told.tokens_per_step;
     ComparedRow row{.feature = std::string(kFeatures[i].name),
                     .out_of_node = out_of_node(told, topology),
-                    .memory = told.memory_bytes};
+                    .memory = told.memory_bytes,
+                    .memory_without_copy = told.memory_bytes};
+    if (runs.features[i].config().zero.has_secondary()) {
+      row.memory_without_copy = memory_without_copy(runs.features[i], step);
+    }
     row.reduction = i == 0 ? 1 : ratio(made.rows.front().out_of_node, row.out_of_node);
     made.rows.push_back(std::move(row));
   }
+  made.copies_serve = zero::gathers_secondary(runs.features.back().plans().step.step.front());
   made.weights_stay = weights_stay(runs.features.front());
   const std::size_t times = variants.vendors.gradient_accumulation_steps;
   made.in_turn =

@@ -21,11 +21,14 @@ struct ComparedRow {
   std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step
   double reduction = 1;           ///< bytes of ZeRO-3 over out_of_node
   std::uint64_t memory = 0;       ///< bytes of a rank on its device
-  double seconds = kUnknown;      ///< of a step
-  double speedup = kUnknown;      ///< over ZeRO-3
-  double link_rate = kUnknown;    ///< bytes/s: the fastest link with which it pays
-  std::string bound = {};         ///< what takes the largest part of a step; empty without times
-  std::vector<Rates> pays = {};   ///< as pays_where()
+  /// Bytes of it, were the secondary copy in the memory of the host; `memory` where it is, or where
+  /// there is none.
+  std::uint64_t memory_without_copy = 0;
+  double seconds = kUnknown;     ///< of a step
+  double speedup = kUnknown;     ///< over ZeRO-3
+  double link_rate = kUnknown;   ///< bytes/s: the fastest link with which it pays
+  std::string bound = {};        ///< what takes the largest part of a step; empty without times
+  std::vector<Rates> pays = {};  ///< as pays_where()
 };
 
 /// Row of a step whose micro-steps each send what the first does, one after the other: DeepSpeed's.
@@ -43,6 +46,7 @@ struct Comparison {
   double tokens_per_step = 0;  ///< over all ranks
   std::vector<ComparedRow> rows;
   std::vector<InTurnRow> in_turn;  ///< ZeRO-3, and all parts together
+  bool copies_serve = false;       ///< of all parts some gathers are from a secondary copy
   bool weights_stay = false;       ///< of ZeRO-3 some that were gathered, for a use or a whole step
   bool vendors_are_faster = false;  ///< the time of ZeRO-3 is that with the vendor's collectives
 };

@@ -32,6 +32,26 @@ std::vector<Value> kept(std::vector<Value> values, const Keep& keep) {
   return values;
 }
 
+/// Calls body(options of ZeRO, whether activations are computed again) for all that decides in a
+/// space which options have an effect.
+template <class Body>
+void for_each_kind(const SearchSpace& space, const config::TrainConfig& base, const Body& body) {
+  zero::Options zero = base.zero;
+  for (const int stage : space.stages) {
+    zero.stage = stage;
+    for (const std::size_t hpz : space.hpz_sizes) {
+      zero.hpz_partition_size = hpz;
+      for (const codec::CodecSpec& weights : space.weight_codecs) {
+        zero.quantized_weights = weights != codec::CodecSpec{};
+        for (const GradientChoice& gradients : space.gradient_codecs) {
+          zero.quantized_gradients = gradients.intra != codec::CodecSpec{};
+          for (const bool recompute : space.recompute) body(zero, recompute);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<config::Option> options(SearchJob& asked) {
@@ -129,6 +149,23 @@ SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& 
     space.recompute = {config.model.recompute_activations};
   }
   return space;
+}
+
+void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
+                   const std::vector<comm::Topology>& topologies) {
+  std::vector<config::Option> idle = given;
+  config::TrainConfig& config = asked.base.job.config;  // which `given` is bound to
+  const config::TrainConfig base = config;
+  for (const comm::Topology& topology : topologies) {
+    const SearchSpace space = space_of(asked, given, topology, machine_for(asked.base, topology));
+    for_each_kind(space, base, [&](const zero::Options& zero, bool recompute) {
+      config.zero = zero;
+      config.model.recompute_activations = recompute;
+      std::erase_if(idle, [](const auto& option) { return !config::is_without_effect(option); });
+    });
+    config = base;
+  }
+  config::check_effects(idle);
 }
 
 SearchLimits limits_of(const SearchJob& asked) {

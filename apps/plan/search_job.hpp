@@ -37,6 +37,11 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
 SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
                      const comm::Topology& topology, const config::Machine& machine);
 
+/// Throws Error(usage) for an option of `given` that has no effect on any configuration of the
+/// spaces of all `topologies`.
+void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
+                   const std::vector<comm::Topology>& topologies);
+
 SearchLimits limits_of(const SearchJob& asked);
 
 }  // namespace zeropp::plan

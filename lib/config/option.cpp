@@ -253,11 +253,11 @@ void choose_automatic(const std::vector<Option>& options) {
   }
 }
 
-namespace {
-
 bool is_without_effect(const Option& option) {
   return option.given && option.in_effect && !option.in_effect();
 }
+
+namespace {
 
 /// Whether an option was said by a file, in words that are DeepSpeed's.
 bool may_be_idle(const Option& option) {

@@ -135,6 +135,9 @@ std::string describe_values(const Option& option);
 /// Sets those that are "auto", in the order of the table.
 void choose_automatic(const std::vector<Option>& options);
 
+/// Whether an option was given that others leave without effect.
+bool is_without_effect(const Option& option);
+
 /// Throws Error(usage) for an option that was given but is without effect.
 void check_effects(const std::vector<Option>& options);
 

@@ -50,13 +50,9 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.zero.hpz_device,
         .help = "Place of hpZ's secondary copy; cpu is page-locked memory of the host, from which "
                 "each rank brings its part for every gather inside the node",
-        .in_effect =
-            [&c] {
-              return c.zero.stage == 3 &&
-                     (c.zero.hpz_partition_size != 1 || c.zero.weight_differences.enabled);
-            },
+        .in_effect = [&c] { return c.zero.stage == 3 && c.zero.has_secondary(); },
         .effect_needs = "zero_optimization.stage 3 with zero_optimization.zero_hpz_partition_size "
-                        "above 1"},
+                        "above 1 or zeropp.weight_differences"},
        {.path = "zeropp.shard_group_size",
         .flag = "--shard-group-size",
         .field = &c.zero.shard_group_size,
@@ -212,7 +208,7 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.zero.secondary_gather_algorithm,
         .help = "Algorithm of hpZ's gather, a name from zpp_info or auto; auto is native over nccl "
                 "where nothing is deterministic, else flat",
-        .in_effect = [&c] { return c.zero.hpz_partition_size > 1; },
+        .in_effect = [&c] { return c.zero.hpz_partition_size != 1; },
         .effect_needs = "zero_optimization.zero_hpz_partition_size above 1"},
        {.path = "zeropp.reduce_scatter_algorithm",
         .flag = "--reduce-scatter-algorithm",

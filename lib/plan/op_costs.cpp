@@ -25,6 +25,11 @@ constexpr double kFp32 = sizeof(float);
 /// gathered there and in backward, where its gradient is made as well.
 constexpr double kForwardShare = 0.25;
 
+/// Bytes of a unit's secondary shard.
+double copy_bytes(const zero::UnitPartition& unit) {
+  return static_cast<double>(unit.secondary * size_of(unit.secondary_dtype));
+}
+
 class Costs {
  public:
   Costs(const Workload& work, const Cluster& cluster)
@@ -83,11 +88,11 @@ class Costs {
       case OpKind::refresh:
         return joined(global(op.index));
       case OpKind::gather_secondary:
-        return secondary(op.index);
+        return secondary(op);
       case OpKind::exchange:
-        return exchange(op.index);
+        return exchange(op);
       case OpKind::keep_secondary:
-        return keep_secondary(op.index);
+        return keep_secondary(op);
       case OpKind::forward:
         return on_gpu(layers_[op.index].forward);
       case OpKind::backward:
@@ -178,21 +183,17 @@ class Costs {
     return behind_link(uploaded == 0 ? 0 : uploaded / upload_rate(), sent);
   }
 
-  /// Bytes of a unit's secondary shard.
-  [[nodiscard]] double copied(std::size_t index) const {
-    const zero::UnitPartition& of = unit(index);
-    return static_cast<double>(of.secondary * size_of(of.secondary_dtype));
-  }
-  /// Seconds that so many bytes of secondary shards take over the GPU's link to the host; 0 where
-  /// they lie on the GPU.
-  [[nodiscard]] double over_link(std::size_t index, double moved) const {
-    return unit(index).secondary_on_host ? moved / cluster_.host.link_rate : 0;
+  /// Seconds that an operation's secondary shard takes over the GPU's link to the host; 0 where it
+  /// lies on the GPU.
+  [[nodiscard]] double over_link(const Op& op) const {
+    const double moved = copied_over_link(op, work_.units, choice_.whole_weights);
+    return moved == 0 ? 0 : moved / cluster_.host.link_rate;
   }
 
   /// Gathers of the nodes' pieces of a copy that differences are added to, one behind the other;
   /// one gather without differences.
-  OpCost secondary(std::size_t index) {
-    const zero::UnitPartition& of = unit(index);
+  OpCost secondary(const Op& op) {
+    const zero::UnitPartition& of = unit(op.index);
     OpCost sent = gather({options_.secondary_gather_algorithm,
                           of.secondary / of.secondary_pieces,
                           options_.compute,
@@ -200,33 +201,35 @@ class Costs {
                           1},
                          secondary_);
     sent.pieces *= of.secondary_pieces;
-    return behind_link(over_link(index, copied(index)), sent);
+    return behind_link(over_link(op), sent);
   }
 
-  [[nodiscard]] OpCost keep_secondary(std::size_t index) const {
-    if (!unit(index).secondary_on_host) return on_gpu(kernel(2 * copied(index)));
+  [[nodiscard]] OpCost keep_secondary(const Op& op) const {
+    const zero::UnitPartition& of = unit(op.index);
+    if (!of.secondary_on_host) return on_gpu(kernel(2 * copy_bytes(of)));
     OpCost cost;
-    cost.start.add(Resource::host_link, over_link(index, copied(index)));
+    cost.start.add(Resource::host_link, over_link(op));
     return cost;
   }
 
   /// Along a rail, with what a difference reads of the weights and the copy, and writes; a decoded
   /// value is added to the copy, which is read once more than a gather's. A copy on the host comes
   /// over the GPU's link before that, unless whole weights take its place, and goes back behind it.
-  OpCost exchange(std::size_t index) {
-    const zero::UnitPartition& of = unit(index);
-    const auto& codec = choice_.whole_weights ? work_.codecs.weights(index)[choice_.weights[index]]
-                                              : options_.weight_differences.codec;
+  OpCost exchange(const Op& op) {
+    const zero::UnitPartition& of = unit(op.index);
+    const auto& codec = choice_.whole_weights
+                            ? work_.codecs.weights(op.index)[choice_.weights[op.index]]
+                            : options_.weight_differences.codec;
     OpCost cost =
         joined(gather({zero::kExchange, of.shard, options_.compute, codec, depth()}, rails_));
     const double own = static_cast<double>(of.shard * size_of(of.secondary_dtype));
-    const double read = choice_.whole_weights ? 0 : own + copied(index);
+    const double read = choice_.whole_weights ? 0 : own + copy_bytes(of);
     const double moved = static_cast<double>(of.shard) * (kFp32 + bytes()) + read;
     const auto pieces = static_cast<double>(cost.pieces);
     if (!choice_.whole_weights) cost.start.add(Resource::gpu, kernel(moved) / pieces);
-    const double link = over_link(index, (choice_.whole_weights ? 1 : 2) * copied(index));
+    const double link = over_link(op);
     if (link > 0) cost.start.add(Resource::host_link, link / pieces);
-    return uploading(index, cost);
+    return uploading(op.index, cost);
   }
 
   [[nodiscard]] double upload_rate() const {
@@ -353,6 +356,23 @@ Error unknown_host(std::string_view key) {
 
 }  // namespace
 
+double copied_over_link(const Op& op, const std::vector<zero::UnitPartition>& units,
+                        bool whole_weights) {
+  const auto copy = [&] {
+    const zero::UnitPartition& unit = units[op.index];
+    return unit.secondary_on_host ? copy_bytes(unit) : 0;
+  };
+  switch (op.kind) {
+    case OpKind::gather_secondary:
+    case OpKind::keep_secondary:
+      return copy();
+    case OpKind::exchange:
+      return whole_weights ? copy() : 2 * copy();
+    default:
+      return 0;
+  }
+}
+
 std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
                              const Cluster& cluster) {
   const zero::OffloadOptimizerOptions& offload = work.config.zero.offload_optimizer;
@@ -362,7 +382,11 @@ std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& wor
   if (model::offloaded_inputs(work.config.model) > 0 && !cluster.host.known()) {
     throw unknown_host("zeropp.model.cpu_checkpointing");
   }
-  if (zero::copies_on_host(work.units) && !cluster.host.known()) {
+  // Units that persist keep no copy: where all do, nothing crosses the link.
+  const bool crosses_link = std::ranges::any_of(work.units, [](const zero::UnitPartition& unit) {
+    return unit.secondary_on_host && unit.secondary > 0;
+  });
+  if (crosses_link && !cluster.host.known()) {
     throw unknown_host("zeropp.hpz_device cpu");
   }
   Costs costs(work, cluster);

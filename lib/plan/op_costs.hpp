@@ -26,6 +26,12 @@ struct Workload {
   std::size_t vocab_size;
 };
 
+/// Bytes of hpZ's secondary shards that an operation moves over the GPU's link to the host, where
+/// they lie there: out of the host or into it. A difference is added to what comes, and goes back;
+/// `whole_weights` take its place.
+double copied_over_link(const zero::Op& op, const std::vector<zero::UnitPartition>& units,
+                        bool whole_weights);
+
 /// By operation of `schedule`, which is made of work.input. Collectives of one size are costed
 /// once. Throws Error(usage) for a model that is no transformer, and for offload to what the
 /// cluster says nothing of.

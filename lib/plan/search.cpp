@@ -122,15 +122,25 @@ class Computations {
   std::map<std::pair<bool, std::size_t>, model::Description> known_;
 };
 
+struct Planned {
+  Candidate candidate;
+  SharedPlan plan;
+  /// Bytes over the GPU's link to the host, where they decide: before times are asked for. A time
+  /// has theirs in it.
+  double over_link = 0;
+};
+
 /// What of two candidates must be no larger for one to beat the other.
-auto costs_of(const Candidate& c) {
+auto costs_of(const Planned& planned) {
+  const Candidate& c = planned.candidate;
   return std::tuple(static_cast<double>(c.step.inter), static_cast<double>(c.step.intra),
-                    c.hardware_flops, static_cast<double>(c.memory), -c.weight_bits,
-                    -c.gradient_bits, c.seconds.value_or(0));
+                    planned.over_link, c.hardware_flops, static_cast<double>(c.memory),
+                    -c.weight_bits, -c.gradient_bits, c.seconds.value_or(0));
 }
 
 /// How a candidate sends what it sends: of two routes one may be faster with the same bytes. Within
-/// a route, who sends, computes and holds no more takes no longer.
+/// a route, who sends, computes and holds no more, and has no more come from the host, takes no
+/// longer.
 using Route = std::tuple<int, std::string, std::string>;
 Route route_of(const Exchange& exchange) {
   return {exchange.stage, exchange.all_gather, exchange.reduce_scatter};
@@ -145,19 +155,13 @@ bool no_worse(const Tuple& a, const Tuple& b) {
       a);
 }
 
-struct Planned {
-  Candidate candidate;
-  SharedPlan plan;
-};
-
 /// Adds `planned` unless one that is there is as good in everything; drops what it beats.
 void add_best(std::vector<Planned>& best, Planned planned) {
-  const auto costs = costs_of(planned.candidate);
+  const auto costs = costs_of(planned);
   for (const Planned& each : best) {
-    if (no_worse(costs_of(each.candidate), costs)) return;
+    if (no_worse(costs_of(each), costs)) return;
   }
-  std::erase_if(best,
-                [&](const Planned& each) { return no_worse(costs, costs_of(each.candidate)); });
+  std::erase_if(best, [&](const Planned& each) { return no_worse(costs, costs_of(each)); });
   best.push_back(std::move(planned));
 }
 
@@ -215,14 +219,18 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
         Candidate candidate = candidate_of(*config, plan, computations.of(*config));
         if (!within(limits, candidate)) continue;
         ++result.fitting;
-        add_best(by_route[seconds ? route_of(exchange) : Route{}], {std::move(candidate), plan});
+        add_best(by_route[seconds ? route_of(exchange) : Route{}],
+                 {std::move(candidate), plan, seconds ? plan.copied_over_link : 0});
       }
     }
   });
   std::vector<Planned> best;
   for (auto& [route, of_route] : by_route) {
     for (Planned& each : of_route) {
-      if (seconds) each.candidate.seconds = seconds(each.candidate, each.plan);
+      if (seconds) {
+        each.candidate.seconds = seconds(each.candidate, each.plan);
+        each.over_link = 0;
+      }
       add_best(best, std::move(each));
     }
   }

@@ -71,9 +71,10 @@ struct SearchResult {
 };
 
 /// `base`: all that the space does not choose, not resolved. Where `seconds` is given, it is asked
-/// for those of each stage and pair of algorithms that no other of these beats without it. Throws
-/// Error(usage) for adaptive bits, a codec schedule, error feedback and measured errors, which are
-/// not searched over.
+/// for those of each stage and pair of algorithms that no other of these beats without it, where
+/// bytes between the GPU and hpZ's copies on the host count as well. Throws Error(usage) for
+/// adaptive bits, a codec schedule, error feedback and measured errors, which are not searched
+/// over.
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/plan/op_costs.hpp"
 #include "lib/plan/saturating.hpp"
 #include "lib/zero/plan/collective_descriptions.hpp"
 #include "lib/zero/plan/rank_plan.hpp"
@@ -60,6 +61,20 @@ zero::Options with_few_micro_steps(zero::Options options) {
   if (options.stage == 3 && options.max_reuse_distance > 0) return options;
   options.accumulation_steps = std::min<std::size_t>(options.accumulation_steps, 2);
   return options;
+}
+
+/// Bytes of a step over the link to copies in the host's memory. Micro-steps as in step_bytes().
+double step_bytes_over_link(const zero::StepPlan& plan,
+                            const std::vector<zero::UnitPartition>& units,
+                            std::size_t micro_steps) {
+  const std::size_t further = micro_steps - plan.input.micro_steps;
+  double total = 0;
+  for (const zero::Op& op : plan.step.front().ops) {
+    const bool repeated = op.micro_step + 1 == plan.input.micro_steps;
+    total += copied_over_link(op, units, /*whole_weights=*/false) *
+             static_cast<double>(repeated ? 1 + further : 1);
+  }
+  return total;
 }
 
 /// Bytes of a step and its update. Micro-steps beyond those of the schedule send what the last of
@@ -239,6 +254,7 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept
     if (!zero::is_offloaded(part.name)) made.state += part.bytes;
   }
   made.arena = plan.arena_bytes();
+  made.copied_over_link = step_bytes_over_link(plan, partition(options), asked.accumulation_steps);
   made.schedules = &plan;
   made.codecs = &codecs(options);
   made.units = &units_;

@@ -26,6 +26,8 @@ struct SharedPlan {
   comm::Bytes step;       ///< of an ordinary step, over all ranks; kUncounted where it is too much
   std::size_t state = 0;  ///< bytes of a rank that outlive a step
   std::size_t arena = 0;  ///< and those that live within it
+  /// Bytes of a step that a rank moves between its GPU and hpZ's copies in the host's memory.
+  double copied_over_link = 0;
   /// Schedules of at most two micro-steps, or of all, without volumes, and shared: input.units may
   /// have another hpZ size.
   const zero::StepPlan* schedules = nullptr;

@@ -99,8 +99,7 @@ bool offload_weights(TrainConfig& c) {
 }
 
 bool copies_to_host(TrainConfig& c) {
-  const bool has_copy = c.zero.hpz_partition_size > 1 || c.zero.weight_differences.enabled;
-  if (!has_copy || c.zero.hpz_device == zero::HpzDevice::cpu) return false;
+  if (!c.zero.has_secondary() || c.zero.hpz_device == zero::HpzDevice::cpu) return false;
   c.zero.hpz_device = zero::HpzDevice::cpu;
   return true;
 }

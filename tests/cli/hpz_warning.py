@@ -1,6 +1,6 @@
 # ctest: name=hpz_warning timeout=240 labels=cli processors=4
 """zpp_train and zpp_plan warn in the same line where hpZ saves nothing, because limits of stage 3 keep all weights, and where its groups cross
-nodes; the remedy that the line names makes it work, and then there is no warning."""
+nodes, and where weight differences save nothing; the remedy that the line names makes it work, and then there is no warning."""
 
 import json
 
@@ -55,6 +55,21 @@ class HpzWarning(zpp.TestCase):
                 self.assertEqual("weights_secondary" in purposes, works)
                 for command in (["estimate"], ["time", "--gpu", "h100", "--node-gbit", 400]):
                     self.assertEqual(self.warnings(self.plan(command, words)), expected, command)
+
+    def test_weight_differences_without_anything_to_exchange(self):
+        """The copies of nodes of one rank are there for differences alone; nothing is gathered from them where all units persist."""
+        config = self.write_json("ds.json", {"bf16": {"enabled": True}, "zero_optimization": {"stage": 3, "zero_quantized_weights": True,
+                                                                                               "stage3_param_persistence_threshold": 56320}})
+        persist = f"nothing here: a step gathers each weight only once and keeps it, because the model is small for {PERSISTENCE}: scale such " \
+                  "limits with the model, or set them to 0"
+        for size, subject in ((1, "zeropp.weight_differences saves"),
+                              (2, "zero_optimization.zero_hpz_partition_size 2 and zeropp.weight_differences save")):
+            words = ["--deepspeed_config", config, *MODEL[:-1], size, "--zero-hpz-partition-size", size, "--weight-differences", "--hidden-size"]
+            for hidden, expected in ((32, [f"{subject} {persist}"]), (128, [])):
+                with self.subTest(size=size, hidden=hidden):
+                    self.assertEqual(self.warnings(self.plan(["estimate"], [*words, hidden])), expected)
+                    trained = self.train(2 * size, *words, hidden, "--train-iters", 1)
+                    self.assertEqual(self.warnings(trained), expected)
 
     def test_the_comparison_names_the_limits_too(self):
         words = ["--deepspeed_config", self.write_json("stage3.json", {"zero_optimization": {"stage": 3, **LARGE}}), *MODEL, "--hidden-size", 32]

@@ -8,6 +8,7 @@ import planned
 import zpp
 
 MODEL = ["--num-layers", "4", "--hidden-size", "128", "--seq-length", "64", "--vocab-size", "512", "--bf16"]
+LARGER = ["--num-layers", "12", "--hidden-size", "1024", "--num-attention-heads", "16"]
 ZEROPP = ["--zero-quantized-weights", "--zero-hpz-partition-size", "4", "--zero-quantized-gradients"]
 
 
@@ -79,6 +80,16 @@ class Estimates(Program):
         limit = str(least["cpu"] / 2**30 * 1.000001)
         self.assertEqual(self.plan(*words, "--hpz-device", "device", "--memory-limit", limit).code, zpp.INVALID)
         self.check_ok(self.plan(*words, "--hpz-device", "cpu", "--memory-limit", limit, "--output", self.out))
+
+    def test_copies_that_nobody_keeps_need_no_host(self):
+        cluster = json.loads((zpp.SOURCE / "inputs/clusters/h200-dgx.json").read_text())
+        del cluster["host"]
+        words = ["--cluster", self.write_json("no-host.json", cluster), *MODEL, *ZEROPP, "--nodes", "2", "--param-persistence-threshold"]
+        self.refused("time", *words, "0", "--hpz-device", "cpu", parts=("zeropp.hpz_device cpu", "section host"))
+        times = []
+        for device in ("device", "cpu"):
+            times.append(self.planned("time", *words, "1000000000", "--hpz-device", device)[1]["time"]["step_seconds"])
+        self.assertEqual(*times)
 
     def test_weight_differences_are_planned_as_they_go_on(self):
         words = [*MODEL, *ZEROPP, "--nodes", "3", "--ranks-per-node", "4"]
@@ -322,6 +333,17 @@ class Searches(Program):
             self.assertEqual(planned.traffic(sent)["step"], (row["bytes_intra_node"], row["bytes_inter_node"]), row)
             self.assertEqual(sent["job"]["memory_bytes"], row["memory"], row)
 
+    def test_a_search_counts_the_way_to_a_copy_on_the_host(self):
+        """Over a slow link the fastest has no copy there, though in one node it sends more and holds no less."""
+        cluster = json.loads((zpp.SOURCE / "inputs/clusters/h200-dgx.json").read_text())
+        cluster["host"] = {**cluster.get("host", {}), "link_gb_per_s": 1.0, "memory_gb_per_s": 200.0}
+        words = ["--cluster", self.write_json("slow.json", cluster), "--nodes", "1", *LARGER, "--bf16", "--zero-stage", "3", "--goal", "time"]
+        _, found = self.planned("search", *words, "--no-zero-quantized-weights", "--hpz-device", "cpu")
+        fastest = min(self.rows(found), key=lambda row: row["seconds"])
+        _, without = self.planned("search", *words, "--no-zero-quantized-weights", "--zero-hpz-partition-size", "1")
+        self.assertEqual(fastest["hpz_partition_size"], 1)
+        self.assertEqual(fastest["seconds"], min(row["seconds"] for row in self.rows(without)))
+
     def test_lanes_as_training_takes_them(self):
         """A file with rates of several lanes is of sockets."""
         words = (*MODEL, "--nodes", 2, "--backend", "cuda", "--transport", "nccl")
@@ -339,7 +361,13 @@ class Searches(Program):
         self.refused("search", *MODEL, "--goal", "beauty", parts=("--goal", "bytes"))
         self.refused("search", *MODEL, "--step", "3", parts=("--step",))
         self.refused("search", *MODEL, *ZEROPP, "--weight-differences", parts=("zeropp.weight_differences", "not searched"))
+        for words, path in ((["--hpz-device", "cpu"], "zeropp.hpz_device"), (["--max-reuse-distance", "5"], "stage3_max_reuse_distance")):
+            for command in ("search", "estimate"):
+                self.refused(command, *MODEL, *words, "--zero-stage", "2", parts=(path, "no effect"))
+        self.refused("search", *MODEL, "--hpz-device", "cpu", "--zero-hpz-partition-size", "1", parts=("zeropp.hpz_device", "no effect"))
         self.refused("search", *MODEL, "--measure-quantization-error", "1", parts=("zeropp.measure_quantization_error", "not searched"))
+        # An option that some stage, size of hpZ or codec of the space gives an effect is taken.
+        self.check_ok(self.plan("search", *MODEL, "--hpz-device", "cpu", "--max-reuse-distance", "5", "--output", self.out))
 
 
 zpp.main()

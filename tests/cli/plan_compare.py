@@ -122,6 +122,34 @@ class Numbers(Case):
         self.assertGreater(rows["all"]["reduction"], 1.5 * once["all"]["reduction"])
         self.assertIn("ZeRO-3 gathers the weights across nodes 8 times", " ".join(result.stdout.split()))
 
+    def test_weight_differences_are_explained(self):
+        """Of nodes of one rank too, which have copies for differences and no hpZ; what the last lines advise is what was compared."""
+        words = [*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node"]
+        for ranks in (1, 2):
+            with self.subTest(ranks):
+                result, rows = self.compared(*words, ranks, "--weight-differences")
+                text = " ".join(result.stdout.split())
+                self.assertGreater(rows["all"]["reduction"], 2 * rows["qwZ+qgZ"]["reduction"])
+                self.assertIn(f"The factor is {rows['all']['reduction']:.2f} with one micro-step a step: ZeRO-3 sends the weights across nodes "
+                              "twice and the gradients once, in bf16; ZeRO++ sends the weights once, as differences in int4:128, and", text)
+                self.assertIn("because the copy that differences are added to serves later forwards too", text)
+                advised = re.search(r"To turn it on: (--[^,]*),", text)[1].split()
+                self.assertEqual("--zero-hpz-partition-size" in advised, ranks > 1)
+                self.assertEqual('"zero_hpz_partition_size": 2, ' in text, ranks > 1)
+                _, alone = self.told(*words, ranks, *advised)
+                self.assertEqual(rows["all"]["bytes_out_of_node"], planned.traffic(alone)["step"][1] // 4)
+                text = " ".join(self.compared(*words, ranks, "--weight-differences", "--gradient-accumulation-steps", "4")[0].stdout.split())
+                self.assertIn("as differences in int4:128, because the copy that differences are added to serves all later forwards", text)
+                self.assertIn("it has no weight differences, with which all parts are counted here", text)
+        persist = ["--param-persistence-threshold", "1000000000", "--model-persistence-threshold", "1000000000"]
+        for ranks, more, why in ((1, [], "hpZ keeps nothing inside a node here, because a node has one rank."),
+                                 (2, persist, "hpZ keeps nothing inside a node here, because weights stay gathered."),
+                                 (1, ["--weight-differences", *persist],
+                                  "nothing is gathered from the copy that differences are added to here, because weights stay gathered.")):
+            result, rows = self.compared(*words, ranks, *more)
+            self.assertIn(f"The factor is {rows['all']['reduction']:.2f}, by codecs alone: {why}", " ".join(result.stdout.split()))
+            self.assertEqual(rows["all"]["reduction"], rows["qwZ+qgZ"]["reduction"])
+
     def test_deepspeeds_micro_steps_are_each_as_the_first(self):
         _, alone = self.told("compare", *JOB[:-1], "1", *SOLD)
         result, told = self.told("compare", *JOB, *SOLD)
@@ -218,7 +246,28 @@ class Numbers(Case):
         self.assertIn(', and under zeropp: "hpz_device": "cpu".', text)
         self.assertGreater(there["hpZ"]["memory"], there["none"]["memory"])
         limited = self.compared(*job, "--memory-limit", str(there["none"]["memory"] / 2**30 + 1e-6))[0].stdout
-        self.assertIn("ZeRO-3 does, and --hpz-device cpu leaves hpZ's copy to the memory of the host", " ".join(limited.split()))
+        self.assertIn("; +hpZ would run there with --hpz-device cpu, which leaves the secondary copy to the memory of the host",
+                      " ".join(limited.split()))
+
+    def test_the_host_is_advised_where_it_makes_a_row_fit(self):
+        """To the byte, of what is planned with the copy there, and not where it is there already."""
+        differences = ["--weight-differences"]
+        for ranks, more in ((2, []), (2, differences), (2, [*differences, "--weight-copy-dtype", "fp32"]), (1, differences),
+                            (1, [*differences, "--weight-copy-dtype", "fp32"])):
+            job = [*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", ranks, "--micro-batch-size", "1", *more]
+            (_, there), (_, on_host) = self.compared(*job), self.compared(*job, "--hpz-device", "cpu")
+            self.assertLess(on_host["all"]["memory"], there["all"]["memory"])
+            for spare, fits in ((1e-9, True), (-1e-9, False)):
+                limit = ["--memory-limit", str(on_host["all"]["memory"] / 2**30 + spare)]
+                with self.subTest(ranks=ranks, more=more, fits=fits):
+                    text = " ".join(self.compared(*job, *limit)[0].stdout.split())
+                    self.assertIn("does not run there", text)
+                    self.assertEqual("ZeRO++ (all) would run there with --hpz-device cpu" in text, fits, text)
+                    again = " ".join(self.compared(*job, *limit, "--hpz-device", "cpu")[0].stdout.split())
+                    self.assertNotIn("would run there", again)
+                    self.assertEqual(bool(re.search(r"ZeRO\+\+ \(all\): this needs more", again)), not fits, again)
+                    finds = "zpp_plan search finds what fits" + (", without weight differences." if more else ".")
+                    self.assertIn(finds, text)
 
     def test_what_is_assumed_is_said(self):
         head = " ".join(self.compared(*JOB)[0].stdout.split("\n\n")[0].split())

@@ -100,6 +100,9 @@ class PythonSavings(zpp.TestCase):
                                       (TypeError, (18e9, 8, {"hpz": 1}), {"baseline": "fp32", "passes": "zero3"}),
                                       (TypeError, (18e9, 8, {"weight_differences": 1}), {"baseline": "fp32"}),
                                       (ValueError, (18e9, 8, {"weight_differences": True}), {"baseline": "fp32", "passes": "zero3"}),
+                                      (ValueError, (18e9, 8, {"weight_differences": True, "weight_codec": "int8"}), {"baseline": "bf16"}),
+                                      (ValueError, (18e9, 8, {"weight_difference_codec": "int3"}), {"baseline": "bf16"}),
+                                      (ValueError, (18e9, 8, {"weight_difference_codec": "int3", "weight_differences": False}), {"baseline": "bf16"}),
                                       (TypeError, (18e9, 8, {"weight_codec": 8}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {"gradient_codec": None}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {3: "int8"}), {"baseline": "fp32"})):

@@ -398,6 +398,8 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   for (const std::string text :
        {R"({"zero_optimization":{"stage3_prefetch_bucket_size":1}})",
         R"({"zero_optimization":{"zero_hpz_partition_size":2},"zeropp":{"hpz_device":"cpu"}})",
+        R"({"zero_optimization":{"zero_quantized_weights":true},
+            "zeropp":{"weight_differences":true,"hpz_device":"cpu"}})",
         R"({"zeropp":{"model":{"recompute_activations":true,"recompute_interval":2}}})",
         R"({"zeropp":{"model":{"num_layers":5,"recompute_activations":true,"recompute_interval":2,
             "cpu_checkpointing":true}}})",

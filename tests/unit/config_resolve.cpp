@@ -123,9 +123,17 @@ TEST(ConfigResolve, ThePlaceOfHpzNeedsHpz) {
   const std::string text = hpz + R"("zeropp":{"hpz_device":"cpu"}})";
   EXPECT_EQ(resolved(text, machine(2, 2)).zero.hpz_device, zero::HpzDevice::cpu);
   EXPECT_THAT(refusal(text, machine(2, 1)),  // auto: the one rank of a node
-              AllOf(HasSubstr("zeropp.hpz_device"), HasSubstr("zero_hpz_partition_size above 1")));
+              AllOf(HasSubstr("zeropp.hpz_device"),
+                    HasSubstr("zero_hpz_partition_size above 1 or zeropp.weight_differences")));
   EXPECT_THAT(refusal(hpz + R"("zeropp":{"hpz_device":"nvme"}})", machine(2, 2)),
               AllOf(HasSubstr("zeropp.hpz_device"), HasSubstr("device"), HasSubstr("cpu")));
+}
+
+TEST(ConfigResolve, AnAutomaticSizeOfHpzTakesAnAlgorithm) {
+  const std::string text = R"({"zero_optimization":{"zero_hpz_partition_size":"auto"},
+                               "zeropp":{"secondary_gather_algorithm":"direct"}})";
+  EXPECT_EQ(resolved(text, machine(2, 2)).zero.secondary_gather_algorithm, "direct");
+  EXPECT_THAT(refusal(text, machine(2, 1)), HasSubstr("zeropp.secondary_gather_algorithm"));
 }
 
 TEST(ConfigResolve, OffloadedParametersNeedAnOffloadedOptimizerAtStageThree) {
@@ -192,7 +200,9 @@ TEST(ConfigResolve, WeightDifferencesNeedACopyInEachOfSeveralNodes) {
   EXPECT_THAT(refusal(text(3, qwz), machine(2, 2)), HasSubstr(partition));
   EXPECT_THAT(refusal(text(3, qwz + R"(,"zero_hpz_partition_size":4)"), machine(2, 2)),
               HasSubstr(partition));
-  EXPECT_THAT(refusal(text(3, qwz), machine(4, 1)), HasSubstr(partition));
+  EXPECT_TRUE(resolved(text(3, qwz), machine(4, 1)).zero.has_secondary());  // of each rank's own
+  EXPECT_THAT(refusal(text(3, qwz + hpz), machine(4, 1)),
+              HasSubstr("needs zero_optimization.zero_hpz_partition_size 1"));
   EXPECT_THAT(refusal(text(3, qwz + hpz), machine(1, 2)), HasSubstr("several nodes"));
   const auto with = [&](const std::string& own) {
     return refusal(text(3, qwz + hpz, "," + own), machine(2, 2));

@@ -557,6 +557,20 @@ TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
   }
 }
 
+/// Units that persist have no copy: a cluster need not say what the link carries.
+TEST(PlanCosts, CopiesThatNobodyKeepNeedNoLink) {
+  const Cluster cluster = round_numbers(4);
+  config::TrainConfig config = resolved(3);
+  config.zero.hpz_partition_size = 4;
+  config.zero.persistence_threshold = 1'000'000'000;
+  config.zero.model_persistence_threshold = 1'000'000'000;
+  const double there = timed(config, cluster).seconds;
+  config.zero.hpz_device = zero::HpzDevice::cpu;
+  EXPECT_EQ(timed(config, cluster).seconds, there);
+  config.zero.persistence_threshold = 0;
+  EXPECT_THROW(timed(config, cluster), Error);
+}
+
 TEST(PlanCosts, OffloadTakesTheTimeOfTheHost) {
   Cluster cluster = round_numbers(4);
   config::TrainConfig config = offloaded(4, 4096);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <set>
 #include <tuple>
 
 #include "lib/app/registries.hpp"
@@ -298,6 +299,33 @@ TEST(Search, FindsTheFastestOfAll) {
     });
   }
   EXPECT_GT(beaten_without_times, 0);
+}
+
+// hpZ's copy in the memory of the host saves bytes between ranks for bytes over the link of the
+// GPU.
+TEST(Search, FindsTheFastestBesideCopiesOnTheHost) {
+  const auto topology = planned_topology(2, 4);
+  config::TrainConfig config = base();
+  config.zero.hpz_device = zero::HpzDevice::cpu;
+  config.train_batch_size = static_cast<std::size_t>(topology.world_size) * 4;
+  const config::Machine machine = machine_of(topology);
+  SearchSpace space = whole_space(config, topology, machine);
+  space.stages = {3};
+  space.weight_codecs = {codec::parse_codec("none"), codec::parse_codec("int8:256")};
+  space.gradient_codecs = {{codec::parse_codec("none"), codec::parse_codec("none")}};
+  space.reduce_scatters = {"2-hop"};
+  std::set<std::size_t> sizes;
+  for (const double link_rate : {1e7, 1e8, 1e9, 1e12}) {
+    Cluster cluster = cluster_of(1e8, 1e10, 1e13);
+    cluster.host = {.link_rate = link_rate, .memory_rate = 1e11};
+    const SearchResult found =
+        search(config, space, topology, machine, kSearchedVocab, {}, seconds_on(cluster, topology));
+    const Candidate& fastest = *std::ranges::min_element(found.best, {}, &Candidate::seconds);
+    EXPECT_DOUBLE_EQ(fastest.seconds.value(), shortest_of_all(config, space, topology, cluster))
+        << link_rate;
+    sizes.insert(fastest.config.zero.hpz_partition_size);
+  }
+  EXPECT_GT(sizes.size(), 1U);
 }
 
 template <class Value>

@@ -209,7 +209,7 @@ Finish TrainingStep::reduce(const Op& op) {
     finish(end);
     const Timed scope(context_.recorder.timers, Category::optimizer);
     for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
-      const bool whole = segment.offset + segment.count == context_.units()[segment.unit].shard;
+      const bool whole = ends_shard(segment, context_.units()[segment.unit]);
       if (whole) norm_.start(segment.unit, gradient_scale(), end);
     }
   };

@@ -6,11 +6,11 @@
 
 namespace zeropp::zero {
 
-namespace {
-
 bool gathers_secondary(const Schedule& schedule) {
   return std::ranges::find(schedule.ops, OpKind::gather_secondary, &Op::kind) != schedule.ops.end();
 }
+
+namespace {
 
 bool gathers_secondary(const ScheduleInput& input) {
   return gathers_secondary(make_step_schedule(input, false));
@@ -34,17 +34,26 @@ std::string keeping_limits(const Options& options, const ScheduleInput& input) {
   return persistence_keeps ? persistence : reuse;
 }
 
+/// Subject and verb: the keys that secondary copies are for. `hpz` is that of hpZ, which groups of
+/// one rank have off.
+std::string copies_save(const Options& options, const std::string& hpz) {
+  constexpr const char* kDifferences = "zeropp.weight_differences";
+  if (options.hpz_partition_size <= 1) return fmt::format("{} saves", kDifferences);
+  return options.weight_differences.enabled ? fmt::format("{} and {} save", hpz, kDifferences)
+                                            : fmt::format("{} saves", hpz);
+}
+
 }  // namespace
 
 std::string hpz_warning(const Options& options, const StepPlan& plan, std::size_t ranks_per_node) {
+  if (!options.has_secondary()) return "";
   const std::size_t size = options.hpz_partition_size;
-  if (size <= 1) return "";
   const std::string key = fmt::format("zero_optimization.zero_hpz_partition_size {}", size);
   if (!gathers_secondary(plan.step[0])) {
     return fmt::format(
-        "{} saves nothing here: a step gathers each weight only once and keeps it, because the "
+        "{} nothing here: a step gathers each weight only once and keeps it, because the "
         "model is small for {}: scale such limits with the model, or set them to 0",
-        key, keeping_limits(options, plan.input));
+        copies_save(options, key), keeping_limits(options, plan.input));
   }
   if (size <= ranks_per_node) return "";
   return fmt::format(

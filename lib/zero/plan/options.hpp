@@ -172,9 +172,10 @@ struct Options {
   bool update_in_backward = false;
   std::uint64_t seed = 1;
 
-  /// Whether groups of hpz_partition_size ranks hold a secondary copy of the weights.
+  /// Whether groups of hpz_partition_size ranks hold a secondary copy of the weights. A size that
+  /// is not resolved yet (kNodeOfRanks) counts as one that has it.
   [[nodiscard]] bool has_secondary() const {
-    return hpz_partition_size > 1 || weight_differences.enabled;
+    return hpz_partition_size != 1 || weight_differences.enabled;
   }
 };
 

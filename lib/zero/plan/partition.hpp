@@ -73,6 +73,11 @@ struct Segment {
   std::size_t count = 0;   ///< elements of every rank's part
 };
 
+/// Whether a segment is the last of its unit's shard: earlier buckets hold the rest.
+constexpr bool ends_shard(const Segment& segment, const UnitPartition& unit) {
+  return segment.offset + segment.count == unit.shard;
+}
+
 /// Gradients that are reduced in one collective: segments, one after the other.
 struct Bucket {
   std::vector<Segment> segments;

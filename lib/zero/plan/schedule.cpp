@@ -4,28 +4,10 @@
 #include <optional>
 #include <utility>
 
-#include "lib/base/error.hpp"
 #include "lib/zero/plan/arena_planner.hpp"
 #include "lib/zero/plan/reuse.hpp"
 
 namespace zeropp::zero {
-
-StagePreset stage_preset(int stage) {
-  switch (stage) {
-    case 0:
-      return {false, false, false};
-    case 1:
-      return {true, false, false};
-    case 2:
-      return {true, true, false};
-    case 3:
-      return {true, true, true};
-    default:
-      break;
-  }
-  throw Error(ExitCode::usage,
-              "ZeRO stage " + std::to_string(stage) + " does not exist: use 0, 1, 2 or 3");
-}
 
 namespace {
 
@@ -73,30 +55,6 @@ class Builder {
       reduce(b, in_.micro_steps - 1, last_backward);
     }
     retire_all();
-  }
-
-  void update_all() {
-    for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
-      Op op{OpKind::update, unit};
-      if (in_.preset.shard_parameters) op.stream = StreamId::update;
-      updated_.push_back(emit(std::move(op)));
-    }
-  }
-
-  /// Refreshes whole weights from the shards that were updated, or initialised: at stages 1 and 2,
-  /// and of units that persist at stage 3.
-  void refresh_all() {
-    if (!in_.preset.shard_optimizer) return;
-    for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
-      if (in_.preset.shard_parameters && !in_.units[unit].persistent) continue;
-      Op op{OpKind::refresh, unit};
-      op.stream = StreamId::gather;
-      op.bytes = in_.unit_memory[unit].refresh_workspace;
-      if (!updated_.empty()) op.waits_on = {updated_[unit]};
-      op.workspace = arena_.allocate(op.bytes, op.waits_on);
-      const std::size_t workspace = op.workspace;
-      arena_.release(workspace, {emit(std::move(op))});
-    }
   }
 
   Schedule take() { return {std::move(ops_), arena_.peak()}; }
@@ -345,8 +303,7 @@ class Builder {
       sum_over_replicas(reduce, reduced);
     if (!in_.preset.shard_gradients) return;
     for (const Segment& segment : in_.buckets[reduce.index].segments) {
-      const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;
-      if (!whole) continue;  // a later bucket holds the rest of this unit
+      if (!ends_shard(segment, in_.units[segment.unit])) continue;
       arena_.release(*gradients_[segment.unit], {reduced});
       gradients_[segment.unit].reset();
       if (in_.slabs.enabled()) update_in_backward(segment.unit, reduce.micro_step);
@@ -403,8 +360,7 @@ class Builder {
   std::size_t live_elements_ = 0;        ///< of weights_
   std::size_t prefetched_elements_ = 0;  ///< that were gathered for uses after the current one
   std::vector<std::optional<std::size_t>>
-      gradients_;                     ///< arena offset (kNoMemory at stages 0 and 1)
-  std::vector<std::size_t> updated_;  ///< by unit: its update
+      gradients_;  ///< arena offset (kNoMemory at stages 0 and 1)
   std::vector<std::optional<std::size_t>>
       secondary_op_;  ///< operation that last wrote the secondary shard
   std::vector<bool> secondary_valid_;
@@ -431,19 +387,6 @@ Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_val
   for (std::size_t layer = 0; layer < input.layers.size(); ++layer)
     uses.push_back({layer, 0, false});
   builder.run(uses);
-  return builder.take();
-}
-
-Schedule make_update_schedule(const ScheduleInput& input) {
-  Builder builder(input, false);
-  if (!input.slabs.enabled()) builder.update_all();
-  builder.refresh_all();
-  return builder.take();
-}
-
-Schedule make_initial_schedule(const ScheduleInput& input) {
-  Builder builder(input, false);
-  builder.refresh_all();
   return builder.take();
 }
 

@@ -1,0 +1,46 @@
+// Schedules between the passes over the layers: the optimizer, and whole weights that are made from
+// shards.
+#include "lib/zero/plan/arena_planner.hpp"
+#include "lib/zero/plan/schedule.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+void update_all(const ScheduleInput& input, std::vector<Op>& ops) {
+  for (std::size_t unit = 0; unit < input.units.size(); ++unit) {
+    Op op{OpKind::update, unit};
+    if (input.preset.shard_parameters) op.stream = StreamId::update;
+    ops.push_back(op);
+  }
+}
+
+/// Refreshes whole weights from the shards that were updated, or initialised: at stages 1 and 2,
+/// and of units that persist at stage 3. `ops`: the updates, by unit, or nothing.
+Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops) {
+  ArenaPlanner arena;
+  const bool updated = !ops.empty();
+  for (std::size_t unit = 0; input.preset.shard_optimizer && unit < input.units.size(); ++unit) {
+    if (input.preset.shard_parameters && !input.units[unit].persistent) continue;
+    Op op{OpKind::refresh, unit};
+    op.stream = StreamId::gather;
+    op.bytes = input.unit_memory[unit].refresh_workspace;
+    if (updated) op.waits_on = {unit};
+    op.workspace = arena.allocate(op.bytes, op.waits_on);
+    arena.release(op.workspace, {ops.size()});
+    ops.push_back(std::move(op));
+  }
+  return {std::move(ops), arena.peak()};
+}
+
+}  // namespace
+
+Schedule make_update_schedule(const ScheduleInput& input) {
+  std::vector<Op> ops;
+  if (!input.slabs.enabled()) update_all(input, ops);
+  return refresh_all(input, std::move(ops));
+}
+
+Schedule make_initial_schedule(const ScheduleInput& input) { return refresh_all(input, {}); }
+
+}  // namespace zeropp::zero
