@@ -68,6 +68,12 @@ class Estimates(Program):
         self.assertEqual((parts["cpu"]["secondary"], parts["cpu"]["offloaded_secondary"]), (0, copy))
         self.assertEqual(total["device"] - total["cpu"], copy)
         self.assertNotIn("offloaded_secondary", parts["device"])
+        cluster = json.loads((zpp.SOURCE / "inputs/clusters/h200-dgx.json").read_text())
+        cluster["gpu"]["memory_gib"] = (total["device"] + total["cpu"]) / 2 / 2**30
+        small = self.write_json("small.json", cluster)
+        for device, fits in (("device", False), ("cpu", True)):
+            timed = self.plan("time", "--cluster", small, *words, "--hpz-device", device, "--output", self.out)
+            self.assertEqual((timed.code, "this does not run there" not in timed.stderr), (zpp.OK, fits), timed)
 
     def test_hpz_on_the_host_fits_what_its_copy_does_not(self):
         """Of a search with hpZ's copy on the GPU nothing fits the least memory that one with the copy on the host needs."""
