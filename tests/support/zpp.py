@@ -38,7 +38,7 @@ TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2"
         *(["--transport", TRANSPORT] if TRANSPORT else [])]
 NO_RING = "warning: files are read and written by threads: "  # in containers that forbid io_uring
 # Tests of any combination of options have these warnings too; the test hpz_warning knows when there is one.
-HPZ_WARNINGS = ("saves nothing here: a step gathers each weight only once", "the groups that hold a secondary copy cross nodes")
+HPZ_WARNINGS = ("nothing here: a step gathers each weight only once", "the groups that hold a secondary copy cross nodes")
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
