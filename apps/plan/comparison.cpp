@@ -86,7 +86,7 @@ bool weights_stay(const PlannedRun& run) {
 std::uint64_t memory_without_copy(const PlannedRun& run, std::size_t step) {
   config::TrainConfig config = run.config();
   config.zero.hpz_device = zero::HpzDevice::cpu;
-  return estimate(planned(config, run.topology(), step)).memory_bytes;
+  return device_bytes(planned(config, run.topology(), step).memory());
 }
 
 }  // namespace

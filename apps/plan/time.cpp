@@ -20,10 +20,7 @@ namespace zeropp::plan {
 namespace {
 
 void warn_of_memory(const PlannedRun& run, const Cluster& cluster) {
-  double needed = 0;
-  for (const zero::MemoryPart& part : run.memory()) {
-    if (!zero::is_offloaded(part.name)) needed += static_cast<double>(part.bytes);
-  }
+  const auto needed = static_cast<double>(device_bytes(run.memory()));
   if (needed <= cluster.gpu.memory) return;
   log::warn(
       fmt::format("a rank needs {:.1f} GiB, and a GPU of {} has {:.1f}: this does not run there; "

@@ -113,9 +113,7 @@ Estimate estimate(const PlannedRun& run) {
   made.evaluation = sent_by(plan.evaluation.front(), run);
   made.collectives = collectives_of(run);
   made.memory = run.memory();
-  for (const zero::MemoryPart& part : made.memory) {
-    if (!zero::is_offloaded(part.name)) made.memory_bytes += part.bytes;
-  }
+  made.memory_bytes = device_bytes(made.memory);
   for (const zero::Unit& unit : run.model().units) made.parameters += unit.parameters();
   made.tokens_per_step =
       static_cast<double>(config.train_batch_size) * static_cast<double>(config.model.seq_length);

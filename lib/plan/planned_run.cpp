@@ -86,6 +86,14 @@ void PlannedRun::add_up() {
   }
 }
 
+std::size_t device_bytes(const std::vector<zero::MemoryPart>& parts) {
+  std::size_t bytes = 0;
+  for (const zero::MemoryPart& part : parts) {
+    if (!zero::is_offloaded(part.name)) bytes += part.bytes;
+  }
+  return bytes;
+}
+
 std::vector<zero::MemoryPart> PlannedRun::memory() const {
   const zero::RankPlan& plans = first_;
   const std::vector<zero::Bucket>& buckets = plans.reductions.buckets;

@@ -57,4 +57,7 @@ class PlannedRun {
   zero::Volumes messages_;
 };
 
+/// Bytes of the parts that lie on the device of a rank.
+std::size_t device_bytes(const std::vector<zero::MemoryPart>& parts);
+
 }  // namespace zeropp::plan

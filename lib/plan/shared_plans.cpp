@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/plan/op_costs.hpp"
+#include "lib/plan/planned_run.hpp"
 #include "lib/plan/saturating.hpp"
 #include "lib/zero/plan/collective_descriptions.hpp"
 #include "lib/zero/plan/rank_plan.hpp"
@@ -248,11 +249,9 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept
                           .reduce_over_replicas = {},
                           .gather_over_replicas = {}},
                          asked.accumulation_steps);
-  for (const zero::MemoryPart& part : zero::state_memory(
-           partition(options), zero::stage_preset(options.stage), options.compute, kept,
-           options.offload_optimizer, options.offload_param, plan.input.slabs)) {
-    if (!zero::is_offloaded(part.name)) made.state += part.bytes;
-  }
+  made.state = device_bytes(
+      zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,
+                         kept, options.offload_optimizer, options.offload_param, plan.input.slabs));
   made.arena = plan.arena_bytes();
   made.copied_over_link = step_bytes_over_link(plan, partition(options), asked.accumulation_steps);
   made.schedules = &plan;
