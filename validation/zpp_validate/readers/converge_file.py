@@ -45,20 +45,23 @@ class Setting:
             return False, 0
 
     @property
+    def own(self):
+        """The object zeropp of its configuration; empty where there is none, which the checker says."""
+        try:
+            own = json.loads(self.config_json)["zeropp"]
+        except (ValueError, AttributeError, KeyError, TypeError):
+            return {}
+        return own if isinstance(own, dict) else {}
+
+    @property
     def averaged_steps(self):
         """Last steps the mean of whose weights is to be evaluated; 0: none."""
-        try:
-            return json.loads(self.config_json)["zeropp"].get("averaged_steps", 0)
-        except (ValueError, AttributeError, KeyError, TypeError):  # no configuration: for the checker to say
-            return 0
+        return self.own.get("averaged_steps", 0)
 
     @property
     def weight_differences(self):
         """Codec of weight differences, "" where weights go whole, with the type of the copies where that is fp32."""
-        try:
-            own = json.loads(self.config_json)["zeropp"]
-        except (ValueError, AttributeError, KeyError, TypeError):  # no configuration: for the checker to say
-            return ""
+        own = self.own
         if not own.get("weight_differences"):
             return ""
         return own["weight_difference_codec"] + (", fp32 copy" if own["weight_copy_dtype"] == "fp32" else "")
