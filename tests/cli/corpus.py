@@ -1,6 +1,7 @@
 # ctest: name=corpus timeout=120 labels=cli
 """jobscripts/local/corpus.py on folders and packages of our own: which documents are kept, that each is there once, where the
-held-out part begins, that zpp_train holds out that part, and a BPE whose tokens are the documents again."""
+held-out part begins, that zpp_train holds out that part, and a BPE whose tokens are the documents again. And corpus_part.py,
+which cuts a smaller corpus out of one."""
 
 import array
 import gzip
@@ -21,6 +22,7 @@ import unittest
 import zpp
 
 SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "corpus.py"
+PART = SCRIPT.with_name("corpus_part.py")
 
 
 def prose(rng, count):
@@ -156,6 +158,39 @@ class Corpus(unittest.TestCase):
         self.assertIn("no such folder", self.make("--folders", f"{self.source},nowhere", code=2).stderr)
         self.assertIn("above 0", self.make("--folders", self.source, "--held-out", "0", code=2).stderr)
         self.assertIn("512 to 65536", self.make("--folders", self.source, "--vocab-size", "100", code=2).stderr)
+
+    def cut(self, *words, code=0):
+        done = subprocess.run([sys.executable, PART, self.output, "--output", self.folder / "part.bin", *words],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def test_part(self):
+        """Of a token file of our own, so that no module is needed."""
+        self.output.mkdir()
+        rng = random.Random(3)
+        ids = array.array("H", [rng.randrange(600) for _ in range(9000)])
+        header = array.array("i", [20240520, 1, len(ids)] + [0] * 253)
+        (self.output / "bpe.bin").write_bytes(header.tobytes() + ids.tobytes())
+        described = {"file": "bpe.bin", "tokens": 9000, "held_out_tokens": 2000,
+                     "flags": ["--data-source", "llmc", "--data-path", "bpe.bin", "--held-out-fraction", "0.2", "--data-vocab-size", "600"]}
+        (self.output / "corpus.json").write_text(json.dumps({"files": [described]}))
+        done = self.cut("--trained", "5000", "--held-out", "700")
+        raw = (self.folder / "part.bin").read_bytes()
+        self.assertEqual(list(array.array("i", raw[:1024])), [20240520, 1, 5700] + [0] * 253)
+        self.assertEqual(raw[1024:], (ids[:5000] + ids[7000:7700]).tobytes())
+        self.assertIn(hashlib.sha256(raw).hexdigest(), done.stdout)
+        flags = done.stdout.splitlines()[-1].split("zpp_train ")[1].split()
+        self.assertEqual(math.ceil(5700 * float(flags[flags.index("--held-out-fraction") + 1])), 700)
+        trained = zpp.train(2, *flags, "--eval-interval", "3", "--eval-iters", "1", out=self.folder / "run")
+        self.assertEqual(trained.code, zpp.OK, trained)
+        self.assertIn("has 2000 such tokens", self.cut("--trained", "5000", "--held-out", "2001", code=2).stderr)
+        self.assertIn("has 7000 such tokens", self.cut("--trained", "7001", "--held-out", "1", code=2).stderr)
+        self.assertIn("at least 1", self.cut("--trained", "0", "--held-out", "1", code=2).stderr)
+        (self.output / "bpe.bin").write_bytes(raw[:1024])
+        self.assertIn("ends before", self.cut("--trained", "5000", "--held-out", "700", code=5).stderr)
+        (self.output / "corpus.json").write_text(json.dumps({"files": []}))
+        self.assertIn("--vocab-size", self.cut("--trained", "5", "--held-out", "7", code=2).stderr)
 
 
 if __name__ == "__main__":
