@@ -1,10 +1,16 @@
 #include "lib/collective/one_hop_reduce.hpp"
 
+#include <span>
 #include <utility>
 
 namespace zeropp::collective {
 
 namespace {
+
+/// Shared memory that thread blocks take which encode over the link: four of them lie on a
+/// multiprocessor of an H100 or H200 instead of eight, and half of it is left to those that encode
+/// the own part, and decode and sum.
+constexpr std::size_t kRoomOverLink = codec::Codec::kMostIdleShared;
 
 /// Layout of a chunk: an image for every rank, of its part.
 codec::Layout layout_of(const ReduceChunks& chunks, const Parts& parts, std::size_t ranks,
@@ -67,6 +73,10 @@ void OneHopReduce::begin() {
                                        at(piece.in), piece.image_bytes, stream_);
     return;
   }
+  if (comm::PeerMemory* const peers = peers_to_store_into()) {
+    store_into(*peers);
+    return;
+  }
   meter_.kernels([&] { encode_.begin(at(0), stream_); });
   for (Piece& piece : pieces_) {
     meter_.kernels([&] {
@@ -78,6 +88,47 @@ void OneHopReduce::begin() {
         meter_.exchange_equal(group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
   }
   meter_.kernels([&] { encode_.end(stream_); });
+}
+
+comm::PeerMemory* OneHopReduce::peers_to_store_into() const {
+  // What encoding loses is worked out from the image, which has to lie here.
+  if (encode_.feeds_back() || layout_.pieces.empty()) return nullptr;
+  return group_.peer_memory({at(0), layout_.workspace});
+}
+
+void OneHopReduce::store_into(comm::PeerMemory& peers) {
+  const codec::Codec over_link = codec_.leaving_room(kRoomOverLink);
+  StreamHandle link;
+  meter_.communication([&] { link = peers.begin(stream_); });
+  // Ranks begin with the next one, so that not all store into one at a time.
+  for (Piece& piece : pieces_) {
+    meter_.kernels([&] {
+      for (std::size_t ahead = 1; ahead < size(); ++ahead) {
+        const std::size_t peer = (rank() + ahead) % size();
+        encode_image(over_link, piece, peer, peers.at(own_image(piece), static_cast<int>(peer)),
+                     link);
+      }
+    });
+    piece.work = meter_.stored(peers, piece.image_bytes);
+  }
+  // The own images take no link: they are encoded beside the others.
+  meter_.kernels([&] {
+    for (const Piece& piece : pieces_) {
+      encode_image(codec_, piece, rank(), own_image(piece), stream_);
+    }
+  });
+}
+
+std::byte* OneHopReduce::own_image(const Piece& piece) const {
+  return at(piece.in) + rank() * piece.image_bytes;
+}
+
+void OneHopReduce::encode_image(const codec::Codec& codec, const Piece& piece, std::size_t part,
+                                std::byte* image, StreamHandle stream) const {
+  codec::Layout one = layout(piece.chunk);
+  one.images = 1;
+  codec.encode(slices(piece.chunk, part), one, {image, piece.image_bytes}, stream,
+               draw(piece.chunk, 0, part));
 }
 
 void OneHopReduce::complete() {
