@@ -4,10 +4,13 @@
 // many runs without a wait of the host between them, over memory that each rank spoils just before
 // it begins, with ranks that come late, other collectives in the same memory, two runs in flight,
 // and other streams for start and finish: a store that comes too early or is read too soon shows.
+// On GPUs the memory is NCCL's; on the host the ranks share memory, and barriers stand for flags.
 #include <gtest/gtest.h>
+#include <mpi.h>
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -23,42 +26,129 @@ using test::world;
 
 constexpr std::size_t kAlignment = 256;
 
+bool over_nccl() { return test::transport() == comm::Transport::nccl; }
+
 comm::Groups& groups(bool peer_stores) {
-  return test::kept_groups(world().size(), {.copy_engines = true, .peer_stores = peer_stores});
+  return test::kept_groups(
+      world().size(), {.copy_engines = over_nccl(), .peer_stores = peer_stores && over_nccl()});
 }
 
-/// Memory that both ways register: what collectives borrow.
-class Lent {
+/// Memory of processes of one host as peers' memory of a group that moves all else itself.
+class HostPeers final : public comm::Communicator, public comm::PeerMemory {
  public:
-  Lent(std::size_t bytes, bool peer_stores)
-      : memory_(groups(peer_stores).make_memory(bytes)),
-        registered_(groups(peer_stores).register_memory(memory_, world().control())) {
-    poison();
+  HostPeers(comm::Communicator& group, std::size_t bytes) : group_(&group), bytes_(bytes) {
+    MPI_Comm_split(MPI_COMM_WORLD, 0, group.rank(), &comm_);
+    MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, comm_, &own_, &window_);
+    for (int peer = 0; peer < group.size(); ++peer) {
+      MPI_Aint size = 0;
+      int unit = 0;
+      void* memory = nullptr;
+      MPI_Win_shared_query(window_, peer, &size, &unit, &memory);
+      of_rank_.push_back(static_cast<std::byte*>(memory));
+    }
   }
-  void poison() const {
-    test::device().runtime->fill(memory_.data(), memory_.bytes(), memory_.kind(), std::byte{0xA5});
+  ~HostPeers() override {
+    MPI_Win_free(&window_);
+    MPI_Comm_free(&comm_);
   }
-  [[nodiscard]] std::span<std::byte> at(std::size_t offset, std::size_t bytes) const {
-    return memory_.span().subspan(offset, bytes);
+  [[nodiscard]] std::span<std::byte> memory() const { return {of_rank_[own_rank()], bytes_}; }
+
+  // Of the group.
+  [[nodiscard]] const std::string& name() const override { return group_->name(); }
+  [[nodiscard]] int rank() const override { return group_->rank(); }
+  [[nodiscard]] int size() const override { return group_->size(); }
+  [[nodiscard]] comm::LinkClass link_to(int peer) const override { return group_->link_to(peer); }
+  std::unique_ptr<comm::Work> exchange(std::span<const comm::Send> sends,
+                                       std::span<const comm::Receive> receives, StreamHandle stream,
+                                       comm::Bytes& sent) override {
+    return group_->exchange(sends, receives, stream, sent);
   }
-  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+  std::unique_ptr<comm::Work> native_collective(const comm::NativeCall& call,
+                                                StreamHandle stream) override {
+    return group_->native_collective(call, stream);
+  }
+  comm::PeerMemory* peer_memory(std::span<const std::byte> lent) override {
+    const auto all = memory();
+    const bool inside =
+        lent.data() >= all.data() && lent.data() + lent.size() <= all.data() + all.size();
+    return inside ? this : nullptr;
+  }
+
+  // Of the memory.
+  [[nodiscard]] std::byte* at(const std::byte* own, int peer) const override {
+    return of_rank_[static_cast<std::size_t>(peer)] + (own - memory().data());
+  }
+  StreamHandle begin(StreamHandle caller) override {
+    MPI_Barrier(comm_);
+    return caller;
+  }
+  std::unique_ptr<comm::Work> stored(std::size_t bytes, comm::Bytes& sent) override {
+    for (int peer = 0; peer < size(); ++peer) sent.add(link_to(peer), bytes);
+    return std::make_unique<AllHave>(comm_);
+  }
 
  private:
-  Buffer memory_;
+  class AllHave final : public comm::Work {
+   public:
+    explicit AllHave(MPI_Comm comm) : comm_(comm) {}
+    void wait(StreamHandle /*stream*/) override { MPI_Barrier(comm_); }
+
+   private:
+    MPI_Comm comm_;
+  };
+  [[nodiscard]] std::size_t own_rank() const { return static_cast<std::size_t>(group_->rank()); }
+
+  comm::Communicator* group_;
+  std::size_t bytes_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::byte* own_ = nullptr;
+  std::vector<std::byte*> of_rank_;
+};
+
+/// Memory that collectives borrow, and the group that they run on: with peers' memory or without.
+class Lent {
+ public:
+  Lent(std::size_t bytes, bool peer_stores) : groups_(&groups(peer_stores)) {
+    if (peer_stores && !over_nccl()) {
+      host_.emplace(*groups_->world, bytes);
+      memory_ = host_->memory();
+    } else {
+      buffer_ = groups_->make_memory(bytes);
+      memory_ = buffer_.span();
+      registered_ = groups_->register_memory(buffer_, world().control());
+    }
+    poison();
+  }
+  [[nodiscard]] comm::Communicator& group() { return host_ ? *host_ : *groups_->world; }
+  [[nodiscard]] Context context(trace::Recorder& recorder) {
+    return {*groups_, group(), recorder, test::device()};
+  }
+  void poison() const {
+    test::device().runtime->fill(memory_.data(), memory_.size(), test::device().memory,
+                                 std::byte{0xA5});
+  }
+  [[nodiscard]] std::span<std::byte> at(std::size_t offset, std::size_t bytes) const {
+    return memory_.subspan(offset, bytes);
+  }
+  [[nodiscard]] std::size_t bytes() const { return memory_.size(); }
+
+ private:
+  comm::Groups* groups_;
+  std::optional<HostPeers> host_;
+  Buffer buffer_;
+  std::span<std::byte> memory_;
   std::vector<std::unique_ptr<comm::RegisteredMemory>> registered_;
 };
 
 /// A reduction that is planned both ways.
 struct Both {
-  Both(const ReduceScatterPlan& plan_, const Lent& lent)
+  Both(const ReduceScatterPlan& plan_, Lent& stores, Lent& messages)
       : plan(plan_),
-        by_stores(planned(true, recorder_of_stores)),
-        by_messages(planned(false, recorder_of_messages)) {
-    EXPECT_LE(by_stores->workspace_bytes(), lent.bytes());
-  }
-  [[nodiscard]] std::unique_ptr<ReduceScatter> planned(bool stores, trace::Recorder& recorder) {
-    comm::Groups& all = groups(stores);
-    return plan_reduce_scatter("1-hop", {all, *all.world, recorder, test::device()}, plan);
+        by_stores(plan_reduce_scatter("1-hop", stores.context(recorder_of_stores), plan)),
+        by_messages(plan_reduce_scatter("1-hop", messages.context(recorder_of_messages), plan)) {
+    EXPECT_LE(by_stores->workspace_bytes(), stores.bytes());
+    EXPECT_LE(by_messages->workspace_bytes(), messages.bytes());
   }
   [[nodiscard]] std::size_t input_count() const {
     return (static_cast<std::size_t>(world().size()) - 1) * plan.parts.stride + plan.parts.count;
@@ -106,15 +196,16 @@ void expect_same_bits(const test::Poisoned& got, const test::Poisoned& wanted,
 class PeerStores : public testing::Test {
  protected:
   void SetUp() override {
-    if (test::transport() != comm::Transport::nccl) GTEST_SKIP() << "needs NCCL and several GPUs";
     if (world().size() < 2) GTEST_SKIP() << "needs several ranks";
-    if (!comm::nccl_can_take_copy_engines()) GTEST_SKIP() << "needs NCCL 2.28.3 and NVLink";
+    if (over_nccl() && !comm::nccl_can_take_copy_engines()) {
+      GTEST_SKIP() << "needs NCCL 2.28.3 and NVLink";
+    }
   }
 };
 
 TEST_F(PeerStores, MemoryOfEveryPeerLiesWhereItSays) {
-  comm::Communicator& group = *groups(true).world;
-  const Lent lent(1U << 20U, true);
+  Lent lent(1U << 20U, true);
+  comm::Communicator& group = lent.group();
   const auto memory = lent.at(4096, 4096);
   comm::PeerMemory* const peers = group.peer_memory(memory);
   ASSERT_NE(peers, nullptr);
@@ -143,8 +234,8 @@ TEST_F(PeerStores, MemoryOfEveryPeerLiesWhereItSays) {
 }
 
 TEST_F(PeerStores, BitsAndBytesAreThoseOfExchangedImages) {
-  const Lent stores(std::size_t{32} << 20U, true);
-  const Lent messages(std::size_t{32} << 20U, false);
+  Lent stores(std::size_t{32} << 20U, true);
+  Lent messages(std::size_t{32} << 20U, false);
   const auto ranks = static_cast<std::size_t>(world().size());
   for (const codec::CodecSpec& spec : test::codecs()) {
     for (const auto& [memory, plain] :
@@ -158,7 +249,7 @@ TEST_F(PeerStores, BitsAndBytesAreThoseOfExchangedImages) {
                                          {1009, 0},
                                          {70'001, 5},
                                          {std::size_t{131'072}, 0}}) {
-          Both both(plan_of(spec, memory, plain, count, gap, depth), stores);
+          Both both(plan_of(spec, memory, plain, count, gap, depth), stores, messages);
           const std::string what = codec::to_string(spec) + " of " + std::string(name_of(memory)) +
                                    ", count " + std::to_string(count) + ", gap " +
                                    std::to_string(gap) + ", depth " + std::to_string(depth);
@@ -201,24 +292,25 @@ class Delay {
  public:
   void on(const Stream& stream, std::size_t turns) const {
     for (std::size_t i = 0; i < turns; ++i) {
-      stream.copy(memory_.data() + kBytes, memory_.data(), kBytes);
+      stream.copy(memory_.data() + bytes(), memory_.data(), bytes());
     }
   }
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{64} << 20U;
-  Buffer memory_{2 * kBytes, test::device().memory};
+  // On the host ranks come late by themselves, and memory is slower.
+  static std::size_t bytes() { return std::size_t{over_nccl() ? 64U : 1U} << 20U; }
+  Buffer memory_{2 * bytes(), test::device().memory};
 };
 
 TEST_F(PeerStores, ManyRunsWithoutAWaitOfTheHost) {
-  constexpr std::size_t kRuns = 300;
-  constexpr std::size_t kLongest = 300'000;
-  constexpr std::size_t kArena = std::size_t{64} << 20U;
+  const std::size_t runs_wanted = over_nccl() ? 300 : 60;
+  const std::size_t longest = over_nccl() ? 300'000 : 20'000;
+  const std::size_t arena_bytes = std::size_t{over_nccl() ? 64U : 8U} << 20U;
   const auto ranks = static_cast<std::size_t>(world().size());
-  const auto rank = static_cast<std::size_t>(groups(true).world->rank());
-  const Lent arena(kArena, true);
-  const Lent messages(kArena / 4, false);
-  const test::DeviceBytes spoiled(kArena);
+  const auto rank = static_cast<std::size_t>(world().control().rank());
+  Lent arena(arena_bytes, true);
+  Lent messages(arena_bytes / 4, false);
+  const test::DeviceBytes spoiled(arena_bytes);
   const Delay delay;
   const Stream beside = test::device().make_stream("test finish");
 
@@ -226,13 +318,13 @@ TEST_F(PeerStores, ManyRunsWithoutAWaitOfTheHost) {
   std::mt19937 random(2306);  // the same on all ranks
   for (const char* const name : {"int4:128", "int8:256", "none", "int4:128+sr", "mxfp8"}) {
     for (const std::size_t depth : {1U, 2U, 4U}) {
-      const std::size_t count = 1 + random() % kLongest;
+      const std::size_t count = 1 + random() % longest;
       plans.push_back(std::make_unique<Both>(
           plan_of(codec::parse_codec(name), Dtype::bf16, Dtype::bf16, count, random() % 3, depth),
-          arena));
+          arena, messages));
     }
   }
-  const test::OnDevice values = input(ranks * (kLongest + 3) + 1000, Dtype::bf16);
+  const test::OnDevice values = input(ranks * (longest + 3) + 1000, Dtype::bf16);
 
   struct Run {
     Both* both;
@@ -243,9 +335,9 @@ TEST_F(PeerStores, ManyRunsWithoutAWaitOfTheHost) {
   };
   std::vector<Run> runs;
   std::size_t sums = 0;
-  for (std::size_t i = 0; i < kRuns; ++i) {
+  for (std::size_t i = 0; i < runs_wanted; ++i) {
     Both& both = *plans[random() % plans.size()];
-    const std::size_t room = (kArena - both.by_stores->workspace_bytes()) / kAlignment;
+    const std::size_t room = (arena_bytes - both.by_stores->workspace_bytes()) / kAlignment;
     // Every third run has the memory of the one before it.
     const bool again = i % 3 == 2 && runs.back().both == &both;
     runs.push_back({&both, 8 * (random() % 100),
@@ -256,10 +348,10 @@ TEST_F(PeerStores, ManyRunsWithoutAWaitOfTheHost) {
   const test::OnDevice wanted(sums, Dtype::fp32);
 
   const Stream& stream = test::stream();
-  comm::Communicator& group = *groups(true).world;
+  comm::Communicator& group = arena.group();
   Event started;
   Event finished;
-  for (std::size_t i = 0; i < kRuns; ++i) {
+  for (std::size_t i = 0; i < runs_wanted; ++i) {
     const Run& run = runs[i];
     ReduceScatter& planned = *run.both->by_stores;
     const auto place = arena.at(run.offset, planned.workspace_bytes());
@@ -302,7 +394,7 @@ TEST_F(PeerStores, ManyRunsWithoutAWaitOfTheHost) {
   }
   const test::Poisoned all_got = got.download();
   const test::Poisoned all_wanted = wanted.download();
-  for (std::size_t i = 0; i < kRuns; ++i) {
+  for (std::size_t i = 0; i < runs_wanted; ++i) {
     const Run& run = runs[i];
     const auto part = [&](const test::Poisoned& all) {
       test::Poisoned one(run.both->plan.parts.count, Dtype::fp32);
@@ -317,12 +409,12 @@ TEST_F(PeerStores, ManyRunsWithoutAWaitOfTheHost) {
 }
 
 TEST_F(PeerStores, TwoRunsInFlightOnTheirOwnStreams) {
-  const Lent arena(std::size_t{32} << 20U, true);
-  const Lent messages(std::size_t{16} << 20U, false);
+  Lent arena(std::size_t{32} << 20U, true);
+  Lent messages(std::size_t{16} << 20U, false);
   const Delay delay;
   const codec::CodecSpec spec = codec::parse_codec("int4:128");
-  Both one(plan_of(spec, Dtype::bf16, Dtype::bf16, 200'003, 0, 4), arena);
-  Both two(plan_of(spec, Dtype::bf16, Dtype::bf16, 100'001, 0, 2), arena);
+  Both one(plan_of(spec, Dtype::bf16, Dtype::bf16, 200'003, 0, 4), arena, messages);
+  Both two(plan_of(spec, Dtype::bf16, Dtype::bf16, 100'001, 0, 2), arena, messages);
   const Stream streams[] = {test::device().make_stream("test one"),
                             test::device().make_stream("test two")};
   const test::OnDevice first = input(one.input_count(), Dtype::bf16);
@@ -361,21 +453,20 @@ TEST_F(PeerStores, TwoRunsInFlightOnTheirOwnStreams) {
 
 /// What encoding lost is worked out where the image lies: images are exchanged.
 TEST_F(PeerStores, ErrorFeedbackHasTheBitsOfExchangedImages) {
-  const Lent stores(std::size_t{16} << 20U, true);
-  const Lent messages(std::size_t{16} << 20U, false);
+  Lent stores(std::size_t{16} << 20U, true);
+  Lent messages(std::size_t{16} << 20U, false);
   ErrorFeedback errors_of_stores({}, test::device());
   ErrorFeedback errors_of_messages({}, test::device());
   constexpr std::size_t kCount = 50'001;
-  const auto planned = [&](bool by_stores, ErrorFeedback& errors, trace::Recorder& recorder) {
+  const auto planned = [](Lent& lent, ErrorFeedback& errors, trace::Recorder& recorder) {
     ReduceScatterPlan plan =
         plan_of(codec::parse_codec("int4:128"), Dtype::bf16, Dtype::bf16, kCount, 0, 2);
     plan.feedback = errors.planned();
-    comm::Groups& all = groups(by_stores);
-    return plan_reduce_scatter("1-hop", {all, *all.world, recorder, test::device()}, plan);
+    return plan_reduce_scatter("1-hop", lent.context(recorder), plan);
   };
   trace::Recorder recorders[2];
-  const auto one = planned(true, errors_of_stores, recorders[0]);
-  const auto other = planned(false, errors_of_messages, recorders[1]);
+  const auto one = planned(stores, errors_of_stores, recorders[0]);
+  const auto other = planned(messages, errors_of_messages, recorders[1]);
   for (std::size_t run = 0; run < 4; ++run) {
     const test::OnDevice in =
         input(static_cast<std::size_t>(world().size()) * kCount, Dtype::bf16, 1000 * run);
