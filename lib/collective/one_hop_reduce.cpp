@@ -1,5 +1,6 @@
 #include "lib/collective/one_hop_reduce.hpp"
 
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -9,7 +10,7 @@ namespace {
 
 /// Shared memory that thread blocks take which encode over the link: four of them lie on a
 /// multiprocessor of an H100 or H200 instead of eight, and half of it is left to those that encode
-/// the own part, and decode and sum.
+/// the own part, decode and sum.
 constexpr std::size_t kRoomOverLink = codec::Codec::kMostIdleShared;
 
 /// Layout of a chunk: an image for every rank, of its part.
@@ -67,13 +68,16 @@ codec::Layout OneHopReduce::layout(const Chunk& chunk) const {
 }
 
 void OneHopReduce::begin() {
+  stores_ = false;
   if (layout_.zero_copy) {
     Piece& piece = pieces_.front();
     piece.work = meter_.exchange_equal(group_, static_cast<const std::byte*>(full_.data),
                                        at(piece.in), piece.image_bytes, stream_);
     return;
   }
-  if (comm::PeerMemory* const peers = peers_to_store_into()) {
+  comm::PeerMemory* const peers = peers_to_store_into();
+  stores_ = peers != nullptr;
+  if (stores_) {
     store_into(*peers);
     return;
   }
@@ -111,12 +115,6 @@ void OneHopReduce::store_into(comm::PeerMemory& peers) {
     });
     piece.work = meter_.stored(peers, piece.image_bytes);
   }
-  // The own images take no link: they are encoded beside the others.
-  meter_.kernels([&] {
-    for (const Piece& piece : pieces_) {
-      encode_image(codec_, piece, rank(), own_image(piece), stream_);
-    }
-  });
 }
 
 std::byte* OneHopReduce::own_image(const Piece& piece) const {
@@ -131,9 +129,28 @@ void OneHopReduce::encode_image(const codec::Codec& codec, const Piece& piece, s
                draw(piece.chunk, 0, part));
 }
 
+bool OneHopReduce::sum_lies_in_input() const {
+  const auto begin = [](const auto& view) { return reinterpret_cast<std::uintptr_t>(view.data); };
+  return begin(sum_) < begin(full_) + full_.bytes() && begin(full_) < begin(sum_) + sum_.bytes();
+}
+
+void OneHopReduce::arrive(Piece& piece) {
+  // The own image takes no link: it is encoded while others' are still on their way, and read soon.
+  if (stores_) {
+    meter_.kernels([&] { encode_image(codec_, piece, rank(), own_image(piece), stream_); });
+  }
+  meter_.wait(piece.work, stream_);
+}
+
 void OneHopReduce::complete() {
+  // Stores into peers read the input on another stream until their Work is complete, and so does
+  // the encoding of own images: a sum over the input waits for all of them.
+  const bool after_all = stores_ && sum_lies_in_input();
+  if (after_all) {
+    for (Piece& piece : pieces_) arrive(piece);
+  }
   for (Piece& piece : pieces_) {
-    meter_.wait(piece.work, stream_);
+    if (!after_all) arrive(piece);
     meter_.kernels([&] {
       codec_.decode_reduce({at(piece.in), piece.image_bytes}, size(), padded(piece.chunk),
                            piece.chunk.length, sum(piece.chunk), stream_);

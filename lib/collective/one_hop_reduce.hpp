@@ -60,7 +60,12 @@ class OneHopReduce final : public ReduceScatterBase {
   /// The memory that images are encoded into, or null where they are exchanged: the same answer on
   /// all ranks.
   [[nodiscard]] comm::PeerMemory* peers_to_store_into() const;
+  /// Encodes the parts of all others into their memory.
   void store_into(comm::PeerMemory& peers);
+  /// Whether the sum is written over what is still to be encoded.
+  [[nodiscard]] bool sum_lies_in_input() const;
+  /// Makes stream_ wait for all images of a chunk.
+  void arrive(Piece& piece);
   /// Place of the image that comes from this rank: on every rank the same in its workspace.
   [[nodiscard]] std::byte* own_image(const Piece& piece) const;
   /// Encodes this rank's values of part `part` of a chunk.
@@ -71,6 +76,7 @@ class OneHopReduce final : public ReduceScatterBase {
   OneHopLayout layout_;
   std::vector<Piece> pieces_;
   HopEncode encode_;
+  bool stores_ = false;  ///< the run encodes into peers' memory
 };
 
 }  // namespace zeropp::collective

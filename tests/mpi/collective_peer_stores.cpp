@@ -408,6 +408,38 @@ TEST_F(PeerStores, ManyRunsWithoutAWaitOfTheHost) {
   }
 }
 
+/// As the sweep's runs in place do: what is written must not be what is still to be encoded.
+TEST_F(PeerStores, SumsMayLieOverTheInput) {
+  Lent arena(std::size_t{32} << 20U, true);
+  Lent messages(std::size_t{32} << 20U, false);
+  const std::size_t count = over_nccl() ? 1'000'003 : 50'003;
+  for (const char* const name : {"int4:128", "int8:256"}) {
+    for (const std::size_t depth : {1U, 4U}) {
+      Both both(plan_of(codec::parse_codec(name), Dtype::bf16, Dtype::bf16, count, 0, depth), arena,
+                messages);
+      for (std::uint64_t turn = 0; turn < 5; ++turn) {
+        const test::OnDevice in = input(both.input_count(), Dtype::bf16, turn);
+        const test::OnDevice wanted(count, Dtype::fp32);
+        const StreamHandle stream = test::stream().handle();
+        both.by_messages->start(in.view, wanted.view,
+                                messages.at(0, both.by_messages->workspace_bytes()), stream, turn);
+        both.by_messages->finish(stream);
+        const View sum(in.memory.data(), count, Dtype::fp32, test::device().memory);
+        both.by_stores->start(in.view, sum, arena.at(0, both.by_stores->workspace_bytes()), stream,
+                              turn);
+        both.by_stores->finish(stream);
+        test::Poisoned got(count, Dtype::fp32);
+        test::stream().copy(got.bytes.data(), in.memory.data(), got.bytes.size());
+        test::stream().synchronize();
+        ASSERT_NO_FATAL_FAILURE(expect_same_bits(got, wanted.download(),
+                                                 std::string(name) + ", depth " +
+                                                     std::to_string(depth) + ", turn " +
+                                                     std::to_string(turn)));
+      }
+    }
+  }
+}
+
 TEST_F(PeerStores, TwoRunsInFlightOnTheirOwnStreams) {
   Lent arena(std::size_t{32} << 20U, true);
   Lent messages(std::size_t{16} << 20U, false);
