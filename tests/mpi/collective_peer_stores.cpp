@@ -53,7 +53,7 @@ class HostPeers final : public comm::Communicator, public comm::PeerMemory {
   }
   [[nodiscard]] std::span<std::byte> memory() const { return {of_rank_[own_rank()], bytes_}; }
 
-  // Of the group.
+  // Functions of the group.
   [[nodiscard]] const std::string& name() const override { return group_->name(); }
   [[nodiscard]] int rank() const override { return group_->rank(); }
   [[nodiscard]] int size() const override { return group_->size(); }
@@ -74,7 +74,7 @@ class HostPeers final : public comm::Communicator, public comm::PeerMemory {
     return inside ? this : nullptr;
   }
 
-  // Of the memory.
+  // Functions of its memory.
   [[nodiscard]] std::byte* at(const std::byte* own, int peer) const override {
     return of_rank_[static_cast<std::size_t>(peer)] + (own - memory().data());
   }
@@ -408,7 +408,7 @@ TEST_F(PeerStores, ManyRunsWithoutAWaitOfTheHost) {
   }
 }
 
-/// As the sweep's runs in place do: what is written must not be what is still to be encoded.
+/// Runs in place, as the sweep has them: a sum spoils nothing that is still to be encoded.
 TEST_F(PeerStores, SumsMayLieOverTheInput) {
   Lent arena(std::size_t{32} << 20U, true);
   Lent messages(std::size_t{32} << 20U, false);

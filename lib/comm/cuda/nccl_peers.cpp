@@ -17,8 +17,8 @@
 
 #include <nccl_device.h>
 
-// As in nccl_copies.cpp: a process may hold an older NCCL. ncclTeamLsa has an overload for kernels,
-// of which the pragma takes hold: the function of the library by another name.
+// What an older NCCL lacks is looked up weakly (nccl_copies.cpp). ncclTeamLsa has an overload for
+// kernels, of which the pragma takes hold: the library's function has another name here.
 #pragma weak ncclCommWindowRegister
 #pragma weak ncclCommWindowDeregister
 extern "C" ncclTeam_t team_of_peers(ncclComm_t) __asm__("ncclTeamLsa") __attribute__((weak));
