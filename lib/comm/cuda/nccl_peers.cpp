@@ -135,9 +135,13 @@ void NcclPeers::open_page() {
   const std::vector<std::byte*> pages = addresses(window_);
   // Each rank reads each other's page once: the addresses are those of a structure of NCCL's.
   for (std::size_t peer = 0; peer < size(); ++peer) {
+    std::uint64_t* const copied = page_ + table() + peer;
     std::uint64_t seen = 0;
-    const cudaError_t status =
-        cudaMemcpy(&seen, pages[peer] + proof() * sizeof(seen), sizeof(seen), cudaMemcpyDefault);
+    cudaError_t status = cudaMemcpy(copied, pages[peer] + proof() * sizeof(seen), sizeof(seen),
+                                    cudaMemcpyDeviceToDevice);
+    if (status == cudaSuccess) {
+      status = cudaMemcpy(&seen, copied, sizeof(seen), cudaMemcpyDeviceToHost);
+    }
     if (status == cudaSuccess && seen == kProof + peer) continue;
     (void)cudaGetLastError();
     throw unreachable(
