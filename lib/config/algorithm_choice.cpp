@@ -338,6 +338,22 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
       used && takes_copy_engines(c, whole) ? comm::CopyEngines::on : comm::CopyEngines::off;
 }
 
+/// Refuses peer stores where no reduction encodes into peers' memory (OneHopReduce).
+void check_peer_stores(const TrainConfig& c, const Machine& machine) {
+  if (c.peer_stores == comm::PeerStores::off) return;
+  const collective::Algorithm& reduction =
+      find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "");
+  if (c.copy_engines == comm::CopyEngines::on && machine.node_count == 1 &&
+      c.zero.quantized_gradients && reduction.traits.to_everyone &&
+      c.zero.error_feedback.hops == zero::FeedbackHops::none) {
+    return;
+  }
+  refuse(
+      "zeropp.peer_stores on would have no effect: it needs zeropp.copy_engines on, 1-hop or 2-hop "
+      "on one node, and zero_optimization.zero_quantized_gradients without error feedback; leave "
+      "it out");
+}
+
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
   const bool replicas =
       c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
@@ -393,6 +409,7 @@ void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,
   if (!grouped) check_pipeline(config.zero, machine);
   choose_rail_lanes(config, whole, machine);
   settle_copy_engines(config, whole, machine);
+  check_peer_stores(config, machine);
 }
 
 }  // namespace zeropp::config

@@ -101,7 +101,8 @@ void Session::make_groups() {
   comm::GroupOptions options{.device = device_,
                              .transport = *config_.transport,
                              .rail_lanes = config_.rail_lanes,
-                             .copy_engines = config_.copy_engines == comm::CopyEngines::on};
+                             .copy_engines = config_.copy_engines == comm::CopyEngines::on,
+                             .peer_stores = config_.peer_stores == comm::PeerStores::on};
   // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
   const bool gather_levels =
       collective::find_all_gather(config_.zero.all_gather_algorithm).traits.hierarchical;
