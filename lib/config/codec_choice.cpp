@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -109,6 +110,18 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
   const char* const gradient_codecs_need =
       "zero_optimization.zero_quantized_gradients, and other zeropp.adaptive_bits.values than "
       "gradients";
+  const auto images = [&c] {
+    const zero::Options& zero = c.zero;
+    const auto encodes = [](const codec::CodecSpec& spec) { return spec != codec::CodecSpec{}; };
+    const bool some_codec = encodes(zero.weight_codec) ||
+                            zero.adaptive_bits.values == zero::AdaptedValues::weights ||
+                            std::ranges::any_of(zero.codec_schedule, [&](const CodecEntry& entry) {
+                              return entry.weight_codec && encodes(*entry.weight_codec);
+                            });
+    return zero.stage == 3 && zero.quantized_weights && some_codec &&
+           !zero.weight_differences.enabled && !zero.offload_optimizer.enabled() &&
+           !zero.offload_param.enabled();
+  };
   const auto differences = [&c, fixed_weights] {
     return fixed_weights() && c.zero.weight_differences.enabled;
   };
@@ -123,6 +136,16 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .help = "Wire format of qwZ's gather; with weight differences, of whole weights",
        .in_effect = fixed_weights,
        .effect_needs = weight_codecs_need},
+      {.path = "zeropp.keep_weight_images",
+       .flag = "--keep-weight-images",
+       .field = &c.zero.keep_weight_images,
+       .help = "Keep what qwZ's gathers send of a rank's shard from one update to the next; it is "
+               "encoded once a step, where the weights are updated, and no gather of the step "
+               "encodes it again, for the memory of the encoded shard",
+       .in_effect = images,
+       .effect_needs = "zero_optimization.stage 3 with zero_optimization.zero_quantized_weights in "
+                       "another codec than none, without zeropp.weight_differences, "
+                       "zero_optimization.offload_optimizer and offload_param"},
       {.path = "zeropp.gradient_codec_intra",
        .flag = "--gradient-codec-intra",
        .field = &c.zero.gradient_codec_intra,

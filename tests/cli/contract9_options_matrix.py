@@ -336,7 +336,7 @@ CHANGES = {
     "--weight-differences": None, "--weight-difference-codec": "int8:64", "--weight-copy-dtype": "fp32", "--weight-refresh-interval": "1",
 }
 NEUTRAL = {
-    "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
+    "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--keep-weight-images": None, "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
     "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None, "--recompute-interval": "2",
     "--cpu-checkpointing": None, "--checkpoint-in-cpu": None, "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
     "--log-style": "megatron", "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",

@@ -22,6 +22,8 @@ EDGES = {
     "offload": (4, [*zpp.ALL_FEATURES, "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5", "--offload-piece-size", "1000"]),
     "offload of parameters": (4, [*zpp.ALL_FEATURES, "--bf16", "--offload-optimizer", "cpu", "--offload-param", "cpu"]),
     "hpZ in the memory of the host": (4, [*zpp.ALL_FEATURES, "--bf16", "--hpz-device", "cpu"]),
+    "kept images of weights": (4, [*zpp.ALL_FEATURES, "--bf16", "--keep-weight-images"]),
+    "kept images of weights without hpZ": (2, ["--zero-quantized-weights", "--weight-codec", "int4:64", "--keep-weight-images"]),
     "gradients in 16 bits": (4, [*zpp.ALL_FEATURES, "--bf16", "--gradient-dtype", "bf16", "--gradient-accumulation-steps", "2"]),
     "gradients in 16 bits at stage 2": (2, ["--zero-stage", "2", "--bf16", "--gradient-dtype", "bf16", "--no-tied-head"]),
     "inputs of blocks on the host": (4, [*zpp.ALL_FEATURES, "--bf16", "--num-layers", "5", "--recompute-activations", "--cpu-checkpointing"]),

@@ -33,8 +33,8 @@ const std::vector<std::string> kMayChange{
     "zeropp.secondary_gather_algorithm", "zeropp.reduce_scatter_algorithm",
     "zeropp.algorithm_table", "zeropp.gradient_dtype", "zeropp.pipeline_depth",
     "zeropp.deterministic", "zeropp.offload_", "aio.", "bf16.", "fp16.", "zeropp.weight_",
-    "zeropp.gradient_codec_", "zeropp.codec_schedule", "zeropp.adaptive_bits.",
-    "zeropp.model.recompute_", "zeropp.model.cpu_checkpointing",
+    "zeropp.keep_weight_images", "zeropp.gradient_codec_", "zeropp.codec_schedule",
+    "zeropp.adaptive_bits.", "zeropp.model.recompute_", "zeropp.model.cpu_checkpointing",
     // how the optimizer goes on with it
     "optimizer.params.", "zeropp.decayed_parameters", "zeropp.moments", "gradient_clipping",
     "zeropp.update_in_backward", "scheduler.",

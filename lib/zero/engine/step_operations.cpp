@@ -24,9 +24,16 @@ void StepOperations::wait_for_updates(const Op& op) const {
 Finish StepOperations::gather(const Op& op, Phase phase) {
   collective::AllGather& gather = context_.weight_gather.global(op.index, phase);
   const View full = memory_.gathered(op);
-  gather.start(optimizer_.shard_to_gather(op), full, optimizer_.workspace_behind_shard(op),
-               stream_of(op),
-               weight_draws(context_.options.seed, context_.progress.version, op.index));
+  const std::uint64_t version = context_.progress.version;
+  WeightImages* const images = optimizer_.images();
+  if (images != nullptr && images->has(op.index)) {
+    gather.start_from_image(
+        images->image(op.index, optimizer_.weight_shard(op.index), version, stream_of(op)), full,
+        memory_.workspace(op), stream_of(op));
+  } else {
+    gather.start(optimizer_.shard_to_gather(op), full, optimizer_.workspace_behind_shard(op),
+                 stream_of(op), weight_draws(context_.options.seed, version, op.index));
+  }
   memory_.weights[op.index] = full;
   return [this, &gather, full](StreamHandle end) {
     gather.finish(end);

@@ -143,7 +143,9 @@ struct Options {
   OffloadParamOptions offload_param;
   AsyncFileOptions aio;  ///< of the files
 
-  codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of whole weights with qwZ
+  codec::CodecSpec weight_codec{"int8", 256, {}};  ///< of whole weights with qwZ
+  /// The own shards' wire images are kept from one update to the next, and gathers start from them.
+  bool keep_weight_images = false;
   codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node
   codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
   WeightDifferenceOptions weight_differences;

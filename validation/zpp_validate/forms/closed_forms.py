@@ -74,6 +74,7 @@ class Settings:
     differences: WeightDifferences = None
     copies_on_host: bool = False  # hpZ's
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
+    keeps_images: bool = False  # of the own shards of weights, as their gathers send them
 
     @classmethod
     def of(cls, config):
@@ -113,6 +114,7 @@ class Settings:
             differences=WeightDifferences.of(own, element_bytes(config)),
             copies_on_host=own.get("hpz_device") == "cpu",  # in traces with hpZ; not before it was there
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
+            keeps_images=own.get("keep_weight_images", False),  # in traces where it has an effect; not before it was there
         )
 
     def moment_bytes(self, count):
@@ -121,7 +123,7 @@ class Settings:
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"),
-                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, differences=None, partition=1, all_gather=all_gather_algorithm,
+                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, differences=None, keeps_images=False, partition=1, all_gather=all_gather_algorithm,
                        reduce_scatter=reduce_scatter_algorithm)
 
     def gradient_block(self):
@@ -401,10 +403,16 @@ class Run:
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": 0 if s.copies_on_host else self.shard_of_copy(),
-        } | ({"offloaded_secondary": self.shard_of_copy()} if s.copies_on_host else {}) | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | {
+        } | ({"offloaded_secondary": self.shard_of_copy()} if s.copies_on_host else {}) | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | (
+            {"weight_images": sum(map(self.image_of_shard, range(len(self.shards))))} if s.keeps_images else {}) | {
             f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
+
+    def image_of_shard(self, unit):
+        """Bytes that are kept of what a gather of the unit sends of a rank's shard, in the largest of its codecs."""
+        codecs = [] if unit in self.persistent else self.table.weight_codecs(unit)
+        return max((wire_bytes(codec, self.shards[unit], self.settings.element_bytes) for codec in codecs if codec != "none"), default=0)
 
     def shard_of_copy(self):
         """Bytes of what a rank holds of its node's copy."""
