@@ -15,8 +15,8 @@ struct StepCounts {
 struct Progress {
   StepCounts steps;
   std::uint64_t version = 1;  ///< of the weights: every step and load increments it
-  /// Of the weights that the copies hold: secondary shards or, with weight differences at stages 1
-  /// and 2, resident weights; 0: none.
+  /// Version that the copies of the weights hold: secondary shards or, with weight differences at
+  /// stages 1 and 2, resident weights; 0: none.
   std::uint64_t secondary_version = 0;
   bool gathered_initial = false;  ///< resident weights are whole
 };
