@@ -190,9 +190,11 @@ void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& m
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   if (zero::is_automatic(name)) {
+    const codec::CodecSpec& sent =
+        c.zero.refreshes_differences() ? c.zero.weight_differences.codec : c.zero.weight_codec;
     name = measured
-               .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights,
-                        c.zero.weight_codec, Measured::kWorld)
+               .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights, sent,
+                        Measured::kWorld)
                .value_or(gather_by_rule(c, machine));
   }
   const collective::Algorithm& algorithm = find(machine.all_gather, name, key);
@@ -364,7 +366,7 @@ void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sh
   const bool shards =
       sends_on_rails(find(machine.all_gather, c.zero.all_gather_algorithm, "")) ||
       sends_on_rails(find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, ""));
-  const bool differences = c.zero.weight_differences.enabled;
+  const bool differences = c.zero.exchanges_differences();
   const bool rails = c.transport == comm::Transport::nccl && (replicas || shards || differences);
   if (c.rail_lanes == 0) {
     c.rail_lanes = rails ? typical_rail_lanes(machine) : 1;

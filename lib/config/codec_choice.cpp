@@ -161,9 +161,9 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.weight_differences",
        .flag = "--weight-differences",
        .field = &c.zero.weight_differences.enabled,
-       .help = "Send across nodes how weights differ from the copy that every node holds; whole "
-               "weights, in weight_codec, go first (stage 3 with qwZ, and hpZ over the ranks of a "
-               "node)",
+       .help = "Send how weights differ from a copy: at stage 3, with hpZ over the ranks of a "
+               "node, across nodes from the copy that every node holds; at stages 1 and 2 from the "
+               "weights that every rank holds; whole weights, in weight_codec, go first (with qwZ)",
        .in_effect = fixed_weights,
        .effect_needs = weight_codecs_need},
       {.path = "zeropp.weight_difference_codec",
@@ -175,8 +175,9 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.weight_copy_dtype",
        .flag = "--weight-copy-dtype",
        .field = &c.zero.weight_differences.copy,
-       .help = "Type of the copies that weight differences are added to; compute is the dtype that "
-               "the model computes in, and rounds each sum",
+       .help =
+           "Type of the copies that weight differences are added to; compute is the dtype that "
+           "the model computes in, and rounds each sum; fp32 needs stage 3, or training in fp32",
        .in_effect = differences,
        .effect_needs = differences_need},
       {.path = "zeropp.weight_refresh_interval",

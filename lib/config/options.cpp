@@ -199,10 +199,10 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
                 "else over nccl, where nothing is deterministic, direct with qwZ (native-images "
                 "with a pipeline) and native without, else flat",
         .in_effect =
-            [&c] { return !c.zero.weight_differences.enabled || c.zero.persistence_threshold > 0; },
+            [&c] { return !c.zero.exchanges_differences() || c.zero.persistence_threshold > 0; },
         .effect_needs =
-            "weights that are gathered over all ranks: no zeropp.weight_differences, or "
-            "zero_optimization.stage3_param_persistence_threshold"},
+            "weights that are gathered over all ranks: no zeropp.weight_differences at "
+            "zero_optimization.stage 3, or zero_optimization.stage3_param_persistence_threshold"},
        {.path = "zeropp.secondary_gather_algorithm",
         .flag = "--secondary-gather-algorithm",
         .field = &c.zero.secondary_gather_algorithm,

@@ -118,7 +118,7 @@ void Session::make_groups() {
                          .traits.hierarchical) ||
       (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
-  options.levels = gather_levels || config_.zero.weight_differences.enabled;
+  options.levels = gather_levels || config_.zero.exchanges_differences();
   if (config_.zero.has_secondary())
     options.secondary_size = static_cast<int>(config_.zero.hpz_partition_size);
   groups_ = context_.world().make_groups(options);

@@ -19,6 +19,7 @@ FACTORS = {
     "nodes": [(1, 2), (1, 4), (2, 2), (4, 1)],  # nodes x ranks
     "stage": [0, 1, 2, 3],
     "weight_codec": [None, "int8:256", "int4:64"],  # qwZ
+    "differences": [None, "int6:32"],  # of weights, with qwZ
     "hpz": [1, 2, 4],
     "gradient_codecs": [None, ("int4:128", "int4:128"), ("int8:64", "int4:256")],  # qgZ
     "all_gather": ["auto", "direct", "flat", "native", "native-images", "two-level"],
@@ -58,6 +59,11 @@ def reasons(row):
                                       ("stage3_prefetch_bucket_size", row["prefetch"] is not None)) if on]
     elif row["prefetch"] is not None and not row["overlap"]:
         found.append("stage3_prefetch_bucket_size")
+    if row["differences"] and not row["weight_codec"]:
+        found.append("weight_differences")
+    if row["differences"] and row["stage"] == 3:
+        found += [key for key, on in (("zero_hpz_partition_size", row["hpz"] != local), ("several nodes", nodes == 1),
+                                      ("all_gather_algorithm", row["all_gather"] != "auto")) if on]
     if row["offload_param"] and (row["stage"] < 3 or row["offload"] != 1.0):
         found.append("offload_param.device")
     if row["moments"] and row["optimizer"] == "SGD":
@@ -103,6 +109,8 @@ def flags(row):
         words += ["--loss-scale", LOSS_SCALE]
     if row["weight_codec"]:
         words += ["--zero-quantized-weights", "--weight-codec", row["weight_codec"]]
+    if row["differences"]:
+        words += ["--weight-differences", "--weight-difference-codec", row["differences"]]
     if row["gradient_codecs"]:
         words += ["--zero-quantized-gradients", "--gradient-codec-intra", row["gradient_codecs"][0],
                   "--gradient-codec-inter", row["gradient_codecs"][1]]
@@ -143,7 +151,9 @@ def effective(row):
 class Matrix(zpp.TestCase):
     def test_every_pair(self):
         # One reason at a time, so that a refusal cannot stand in for another.
-        rows = pairwise.cover(FACTORS, [lambda row: not reasons(row), lambda row: len(set(reasons(row))) == 1])
+        # Weight differences that stage 3 takes are those of the test weight_differences.
+        rows = pairwise.cover(FACTORS, [lambda row: not reasons(row) and not (row["differences"] and row["stage"] == 3),
+                                        lambda row: len(set(reasons(row))) == 1])
         possible = [row for row in rows if not reasons(row)]
         self.assertGreater(len(possible), 25)
         self.assertGreater(len(rows) - len(possible), 5)
@@ -189,6 +199,7 @@ class Matrix(zpp.TestCase):
             "hpZ": (zero["zero_hpz_partition_size"], row["hpz"]),
             "qgZ": (zero["zero_quantized_gradients"], row["gradient_codecs"] is not None),
             "weight codec": (own.get("weight_codec"), row["weight_codec"]),
+            "codec of differences": (own.get("weight_difference_codec"), row["differences"]),
             "first gradient codec": (own.get("gradient_codec_intra"), codecs[0]),
             "second gradient codec": (own.get("gradient_codec_inter"), codecs[1]),
             "all-gather": (own["all_gather_algorithm"], gather),
@@ -257,7 +268,8 @@ class Matrix(zpp.TestCase):
                     expected.discard((*secondary, "forward"))
                 expected.discard((*secondary, "evaluation"))
         elif row["stage"] in (1, 2):
-            expected |= {(*weights, "initial"), (*weights, "update")}
+            differences = ("all_gather", "weights_difference", gather, row["differences"], "world")
+            expected |= {(*weights, "initial"), (*(differences if row["differences"] else weights), "update")}
         else:
             expected.add(("all_gather", "gradients", gather, "none", "world", "backward"))
         columns = groups["collectives"]
