@@ -489,10 +489,10 @@ TEST_F(PeerStores, ErrorFeedbackHasTheBitsOfExchangedImages) {
   Lent messages(std::size_t{16} << 20U, false);
   ErrorFeedback errors_of_stores({}, test::device());
   ErrorFeedback errors_of_messages({}, test::device());
-  constexpr std::size_t kCount = 50'001;
+  constexpr std::size_t kOwn = 50'001;
   const auto planned = [](Lent& lent, ErrorFeedback& errors, trace::Recorder& recorder) {
     ReduceScatterPlan plan =
-        plan_of(codec::parse_codec("int4:128"), Dtype::bf16, Dtype::bf16, kCount, 0, 2);
+        plan_of(codec::parse_codec("int4:128"), Dtype::bf16, Dtype::bf16, kOwn, 0, 2);
     plan.feedback = errors.planned();
     return plan_reduce_scatter("1-hop", lent.context(recorder), plan);
   };
@@ -501,9 +501,9 @@ TEST_F(PeerStores, ErrorFeedbackHasTheBitsOfExchangedImages) {
   const auto other = planned(messages, errors_of_messages, recorders[1]);
   for (std::size_t run = 0; run < 4; ++run) {
     const test::OnDevice in =
-        input(static_cast<std::size_t>(world().size()) * kCount, Dtype::bf16, 1000 * run);
-    const test::OnDevice got(kCount, Dtype::fp32);
-    const test::OnDevice wanted(kCount, Dtype::fp32);
+        input(static_cast<std::size_t>(world().size()) * kOwn, Dtype::bf16, 1000 * run);
+    const test::OnDevice got(kOwn, Dtype::fp32);
+    const test::OnDevice wanted(kOwn, Dtype::fp32);
     const StreamHandle stream = test::stream().handle();
     one->start(in.view, got.view, stores.at(0, one->workspace_bytes()), stream, run);
     one->finish(stream);
