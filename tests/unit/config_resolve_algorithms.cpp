@@ -81,7 +81,6 @@ TEST(ConfigResolve, PeerStoresWhereReductionsEncodeIntoPeers) {
   }
   const auto no_effect = AllOf(HasSubstr("peer_stores"), HasSubstr("no effect"));
   EXPECT_THAT(refusal(text("", false), on), no_effect);
-  EXPECT_THAT(refusal(text(R"(, "reduce_scatter_algorithm": "flat")", true), on), no_effect);
   EXPECT_THAT(refusal(text(R"(, "copy_engines": "off")", true), on), no_effect);
   EXPECT_THAT(refusal(text(R"(, "error_feedback": {"hops": "intra"})", true), on), no_effect);
   on.copy_engines = false;
