@@ -176,7 +176,7 @@ TEST(AllGather, StartsFromAnImageOfThePart) {
       if (!algorithm->traits.any_codec || !test::worth_running(*algorithm, node_size)) continue;
       for (const codec::CodecSpec& codec : test::codecs_for(*algorithm)) {
         if (codec == codec::CodecSpec{}) continue;
-        for (const std::size_t count : {0U, 1U, 1009U, 20011U}) {
+        for (const std::size_t count : {0U, 20011U}) {
           const AllGatherPlan plan{
               Parts{count, count + 3}, Dtype::bf16, codec, test::depth_for(3, codec), {"test", ""}};
           const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
@@ -213,7 +213,7 @@ TEST(AllGather, StartsFromAnImageOfThePart) {
           planned->encode_image(other.view, image.span(), on, test::kDrawKey);
           ASSERT_EQ(from_image(), of_other);
           ASSERT_EQ(from_part(part.view), expected) << "from the part again";
-          if (count < 1000) continue;
+          if (count == 0) continue;
           ASSERT_NE(of_other, expected);
           EXPECT_THROW(planned->encode_image(part.view, image.span().first(bytes - 1), on, 0),
                        std::invalid_argument);
