@@ -11,13 +11,13 @@ import zpp
 
 zpp.skip_without_gpus(4)
 NODES = ["--node-size", "2", "--zero-quantized-weights", "--zero-quantized-gradients"]
-FLAGS = [*NODES, "--weight-differences", "--deterministic", "--train-iters", "6"]
-ONE_NODE = ["--node-size", "4"]
+SWITCHES = ["--zero-quantized-weights", "--zero-quantized-gradients", "--weight-differences", "--deterministic"]
+VALUES = ["--node-size", "2", "--train-iters", "6"]
 # Name: (stage, flags).
 RUNS = {
     "defaults": (2, ["--bf16"]),
     "stage 1": (1, ["--bf16", "--gradient-accumulation-steps", "2", "--all-gather-algorithm", "flat"]),
-    "interval": (2, ["--bf16", "--weight-refresh-interval", "3", "--eval-interval", "2", "--eval-iters", "1", *ONE_NODE]),
+    "interval": (2, ["--bf16", "--weight-refresh-interval", "3", "--eval-interval", "2", "--eval-iters", "1", "--node-size", "4"]),
     "codecs": (1, ["--fp16", "--weight-difference-codec", "int3:64+had32", "--weight-codec", "none", "--pipeline-depth", "2"]),
     "fp32": (2, ["--weight-copy-dtype", "fp32", "--all-gather-algorithm", "direct"]),
     "gradients' codecs change": (2, ["--bf16", "--codec-schedule", '[{"from_step": 3, "gradient_codec_inter": "int8:64"}]']),
@@ -36,9 +36,16 @@ CHANGES = [
 ANEW = "weight differences begin anew with whole weights"
 
 
+def flags(*words):
+    """Those of all runs, but what `words` say otherwise, and these."""
+    own = dict(zip(VALUES[::2], VALUES[1::2]))
+    kept = [word for flag, value in own.items() if flag not in words for word in (flag, value)]
+    return [*SWITCHES, *kept, *words]
+
+
 class ResidentDifferences(zpp.TestCase):
     def train_at(self, stage, *words, ranks=4, out=None):
-        return self.check_ok(self.train(ranks, *FLAGS, "--zero-stage", stage, *words, out=out or self.out))
+        return self.check_ok(self.train(ranks, *flags("--zero-stage", stage, *words), out=out or self.out))
 
     def sent(self, groups, purpose, phase):
         columns = groups["collectives"]
@@ -143,7 +150,7 @@ class ResidentDifferences(zpp.TestCase):
         self.check_ok(self.train(4, "--zero-stage", 2, "--deterministic", *short, plain))
         for folder, ranks, line in ((kept, 2, zpp.FROM_COPIES), (kept, 1, zpp.FROM_COPIES), (kept, 3, ANEW), (plain, 4, ANEW)):
             with self.subTest(ranks=ranks, line=line):
-                result = self.train(ranks, *FLAGS, "--zero-stage", 1, "--bf16", "--node-size", ranks, "--micro-batch-size", batch // ranks, "--load", folder)
+                result = self.train(ranks, *flags("--zero-stage", 1, "--bf16", "--node-size", ranks, "--micro-batch-size", batch // ranks, "--load", folder))
                 self.assertEqual((result.code, result.stderr.count(line)), (zpp.OK, 1), result)
                 self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
 

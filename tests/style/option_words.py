@@ -25,6 +25,7 @@ COMPARE = {
     "lib/plan/hf_config.cpp": "a file of transformers",
     "lib/trace/document.cpp": "the trace's own words",
     "lib/trace/sinks/json_sink.cpp": "names of the trace's groups",
+    "lib/train/checkpoints.cpp": "the trace's own words",
     "lib/zero/optimizer/optimizer_shard.cpp": "which parameters decay, an option of kernels/optim",
     "lib/zero/plan/image_format.cpp": "registered codecs",
     "lib/zero/plan/unit_model.cpp": "names of units",

@@ -194,8 +194,7 @@ TEST(ConfigResolve, WeightDifferencesNeedACopyInEachOfSeveralNodes) {
   const TrainConfig config = resolved(text(3, qwz + hpz), machine(2, 2));
   EXPECT_TRUE(config.zero.weight_differences.enabled);
   EXPECT_EQ(codec::to_string(config.zero.weight_differences.codec), "int4:128");
-  EXPECT_THAT(refusal(text(0, qwz), machine(2, 2)),
-              HasSubstr("needs zero_optimization.stage 1, 2 or 3"));
+  EXPECT_THAT(refusal(text(0, qwz), machine(2, 2)), HasSubstr("set the stage to 1, 2 or 3"));
   EXPECT_THAT(refusal(text(3, hpz), machine(2, 2)), HasSubstr("zero_quantized_weights"));
   const auto* const partition = "needs zero_optimization.zero_hpz_partition_size 2";
   EXPECT_THAT(refusal(text(3, qwz), machine(2, 2)), HasSubstr(partition));
