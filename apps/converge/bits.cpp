@@ -23,7 +23,7 @@ double weight_bits(const zero::CodecTable& table, std::uint64_t step, const zero
     return table.weights(0)[table.at(of).weights.front()];
   };
   const bool differences = zero.weight_differences.enabled && !table.refreshes_at(step) &&
-                           whole(step) == whole(step - 1);
+                           (step == 0 || whole(step) == whole(step - 1));
   return bits_of(differences ? zero.weight_differences.codec : whole(step), zero.compute);
 }
 

@@ -19,6 +19,7 @@ extern const Kernel decode_reduce;
 extern const Kernel decode_reduce_encode;
 // optimizer.cpp
 extern const Kernel adamw;
+extern const Kernel adamw_encode;
 extern const Kernel gradient_norm;
 extern const Kernel add;
 // embedding.cpp

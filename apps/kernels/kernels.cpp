@@ -15,6 +15,7 @@ const std::vector<const Kernel*>& kernels() {
       &decode_reduce_encode,
       &reorder_encode,
       &adamw,
+      &adamw_encode,
       &gradient_norm,
       &add,
       &embedding_forward,

@@ -1,5 +1,6 @@
 // The end of a step on flat arrays of parameters: AdamW with moments of every kind and the 16-bit
-// weights that follow, the norm of the gradients, and their accumulation.
+// weights that follow, or with the wire image of the new weights; the norm of the gradients, and
+// their accumulation.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "apps/kernels/verdict.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/device/table.hpp"
+#include "lib/zero/plan/image_format.hpp"
 
 namespace zeropp::kernels {
 
@@ -23,6 +25,13 @@ constexpr std::size_t kLooks = 4096;
 constexpr float kMean = 0.125F;
 
 double real(std::size_t count) { return static_cast<double>(count); }
+
+/// n values in a row, in whole blocks on the wire.
+codec::Layout image_layout(std::size_t n, const codec::Codec& codec) {
+  codec::Layout layout = codec::Layout::contiguous(n);
+  layout.padded = (n + codec.block() - 1) / codec.block() * codec.block();
+  return layout;
+}
 
 /// The parameters before the update.
 struct State {
@@ -39,7 +48,7 @@ optim::Options options(Moments moments) {
 }
 constexpr std::uint64_t kStep = 10;
 
-enum AdamWArray : std::size_t { kGradient, kWeight, kM, kV, kMScales, kVScales, kNarrow };
+enum AdamWArray : std::size_t { kGradient, kWeight, kM, kV, kMScales, kVScales, kNarrow, kImage };
 
 /// A moment before the update, as it is kept, and what is kept of it after.
 class KeptMoment {
@@ -122,7 +131,7 @@ struct AdamWMoments {
   KeptMoment m, v;
 };
 
-Call bind_adamw(const Set& set, const ComputeDevice& device, Dtype narrow, Moments moments) {
+std::vector<UpdatePiece> pieces_of(const Set& set, Dtype narrow, Moments moments) {
   std::vector<UpdatePiece> pieces;
   optim::for_each_piece(
       set[kWeight].count, optim::kUpdatePiece, [&](std::size_t first, std::size_t count) {
@@ -146,7 +155,11 @@ Call bind_adamw(const Set& set, const ComputeDevice& device, Dtype narrow, Momen
                           .scale = {scale(kMScales), scale(kVScales)},
                           .number = first});
       });
-  const auto table = std::make_shared<Table<UpdatePiece>>(pieces, device);
+  return pieces;
+}
+
+Call bind_adamw(const Set& set, const ComputeDevice& device, Dtype narrow, Moments moments) {
+  const auto table = std::make_shared<Table<UpdatePiece>>(pieces_of(set, narrow, moments), device);
   return [table, narrow, given = options(moments),
           update = optim::variant_of(options(moments)).on(device.memory)](StreamHandle stream) {
     update(given, {kStep, {.mean = kMean, .clip = 1.0F}}, narrow, table->all(), stream);
@@ -206,6 +219,84 @@ Problem adamw_of(std::size_t n, Dtype narrow, Moments moments, const Source& sou
               [=](const Results& results) {
                 return check_adamw(state, kept, n, narrow, moments, results);
               }};
+}
+
+constexpr optim::Step kImageStep{kStep, {.mean = kMean, .clip = 1.0F}};
+
+/// A step of AdamW and, behind it, the codec: two kernels.
+Call bind_update_then_encode(const Set& set, const ComputeDevice& device,
+                             const codec::CodecSpec& spec, Dtype rounded) {
+  const Call update = bind_adamw(set, device, Dtype::fp32, Moments::fp32);
+  return [&set, update,
+          codec = codec::Codec(spec, rounded, device.backend).rounding()](StreamHandle stream) {
+    update(stream);
+    const std::size_t n = set[kWeight].count;
+    codec.encode(set[kWeight], image_layout(n, codec),
+                 {static_cast<std::byte*>(set[kImage].data), codec.wire_bytes(n)}, stream);
+  };
+}
+
+/// The same in one kernel.
+Call bind_update_image(const Set& set, const ComputeDevice& device, const codec::CodecSpec& spec,
+                       Dtype rounded) {
+  const std::vector<UpdatePiece> pieces = pieces_of(set, Dtype::fp32, Moments::fp32);
+  const codec::Codec codec(spec, rounded);
+  const optim::ImageFormat format = *zero::image_format(spec, rounded);
+  const std::size_t n = set[kWeight].count;
+  const std::size_t blocks = (n + codec.block() - 1) / codec.block();
+  auto* const codes = static_cast<std::byte*>(set[kImage].data);
+  std::byte* const scales = codes + codec.scale_offset(n);
+  std::byte* const end = scales + blocks * codec.scale_bytes();
+  std::vector<optim::ImageTile> tiles;
+  optim::for_each_piece(n, optim::kImageTile, [&](std::size_t first, std::size_t count) {
+    tiles.push_back({.weight = set[kWeight].part(first, count).as<float>(),
+                     .codes = codes + first * format.bits / 8,
+                     .scales = scales + first / codec.block() * codec.scale_bytes(),
+                     .first = static_cast<std::uint32_t>(tiles.size()),
+                     .pieces = 1,
+                     .values = static_cast<std::uint32_t>(count),
+                     .padding = static_cast<std::uint32_t>(
+                         first + count < n ? 0 : codes + codec.wire_bytes(n) - end)});
+  });
+  static_assert(optim::kImageTile == optim::kUpdatePiece, "a piece a tile");
+  const auto piece_table = std::make_shared<Table<UpdatePiece>>(pieces, device);
+  const auto tile_table = std::make_shared<Table<optim::ImageTile>>(tiles, device);
+  return [=, given = options(Moments::fp32),
+          update = optim::variant_of(options(Moments::fp32)).tiles_on(device.memory)](
+             StreamHandle stream) {
+    update(given, kImageStep, format, piece_table->all(), tile_table->all(), stream);
+  };
+}
+
+/// Checks that the image is, to the byte, that of the weights that are there.
+std::string check_image(const codec::CodecSpec& spec, Dtype rounded, std::size_t n,
+                        const Results& results) {
+  const codec::Codec host = codec::Codec(spec, rounded).rounding();
+  const Result weight = results[kWeight];
+  const Buffer wanted(host.wire_bytes(n), MemoryKind::host);
+  host.encode(weight.view(), image_layout(n, host), {wanted.data(), host.wire_bytes(n)}, {});
+  Verdict verdict;
+  verdict.same_bytes(results[kImage], wanted.span());
+  return verdict.text();
+}
+
+/// Both ways declare what one pass moves, so that their rates compare as their times do.
+Problem adamw_image_of(std::size_t n, const codec::CodecSpec& spec, Dtype rounded, bool in_one_pass,
+                       const Source& source) {
+  Problem problem = adamw_of(n, Dtype::fp32, Moments::fp32, source);
+  const codec::Codec codec(spec, rounded);
+  problem.work.written += real(codec.wire_bytes(n));
+  problem.work.operations += encode_operations(codec) * real(n);
+  problem.arrays.push_back({"image", codec.wire_bytes(n) / sizeof(float)});
+  problem.bind = [=](const Set& set, const ComputeDevice& device, StreamHandle) {
+    return in_one_pass ? bind_update_image(set, device, spec, rounded)
+                       : bind_update_then_encode(set, device, spec, rounded);
+  };
+  problem.check = [=, check_weights = problem.check](const Results& results) {
+    const std::string found = check_weights(results);
+    return found.empty() ? check_image(spec, rounded, n, results) : found;
+  };
+  return problem;
 }
 
 /// fp32 elements of memory for so many doubles.
@@ -294,6 +385,27 @@ std::vector<Case> updates(const Choice& choice) {
   return cases;
 }
 
+/// Of the codecs that an update can write images in, with the dtypes that weights are rounded to:
+/// by two kernels and, on a GPU, by one.
+std::vector<Case> updates_with_image(const Choice& choice) {
+  std::vector<Case> cases;
+  for (const codec::CodecSpec& spec : choice.codecs) {
+    for (const Dtype rounded : choice.dtypes) {
+      if (!zero::image_format(spec, rounded)) continue;
+      for (const bool in_one_pass : {false, true}) {
+        if (in_one_pass && choice.backend != Backend::cuda) continue;
+        cases.push_back({std::string(adamw_encode.name),
+                         (in_one_pass ? "one-kernel:" : "two-kernels:") + codec::to_string(spec),
+                         std::string(name_of(rounded)), std::to_string(choice.values),
+                         [=, n = choice.values, source = choice.source](const ComputeDevice&) {
+                           return adamw_image_of(n, spec, rounded, in_one_pass, source);
+                         }});
+      }
+    }
+  }
+  return cases;
+}
+
 /// A kernel that has fp32 only.
 template <Problem (*Make)(std::size_t, const Source&)>
 std::vector<Case> in_fp32(const Kernel& kernel, const Choice& choice) {
@@ -310,6 +422,11 @@ const Kernel adamw{
     "AdamW on fp32 master weights, with moments in fp32, bf16 and 8 bits and weights of the dtype "
     "that follow",
     updates};
+const Kernel adamw_encode{
+    "adamw_encode",
+    "AdamW and the wire image of the new weights, rounded to the dtype: a kernel for each or, on a "
+    "GPU, one for both; the bytes are those of one pass",
+    updates_with_image};
 const Kernel gradient_norm{
     "gradient_norm", "the sum of squares of fp32 gradients, in fp64",
     [](const Choice& choice) { return in_fp32<norm_of>(gradient_norm, choice); }};

@@ -95,7 +95,7 @@ std::vector<config::Option> options(Job& job) {
        .field = &job.step,
        .help = "Steps before the planned one; it decides where "
                "zeropp.codec_schedule changes codecs; unless given, 1 with "
-               "zeropp.weight_differences, whose first step sends whole weights",
+               "zeropp.weight_differences at stage 3, whose first step sends whole weights",
        .unit = "steps"},
       {.path = "plan.model_preset",
        .flag = "--model-preset",
@@ -141,7 +141,7 @@ comm::Topology topology_of(Job& job) {
 
 void take_job(Job& job, const std::vector<config::Option>& given) {
   take_model(job, given);
-  const bool first_differs = job.config.zero.weight_differences.enabled;
+  const bool first_differs = job.config.zero.exchanges_differences();
   if (first_differs && !config::is_given(given, "plan.step")) job.step = 1;
 }
 

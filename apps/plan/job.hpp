@@ -37,10 +37,10 @@ std::vector<config::Option> options(Job& job);
 comm::Topology topology_of(Job& job);
 
 /// Takes what other options follow from, first of all: the sizes that --model-preset or --hf-config
-/// names, but for those that `given` decides; and with weight differences the second step, unless
-/// `given` says which, for the first one sends whole weights. Throws Error: for both names, for a
-/// model that is no transformer, where the file cannot be read, and where nobody gave the size of a
-/// transformer.
+/// names, but for those that `given` decides; and with weight differences at stage 3 the second
+/// step, unless `given` says which, for the first one sends whole weights. Throws Error: for both
+/// names, for a model that is no transformer, where the file cannot be read, and where nobody gave
+/// the size of a transformer.
 void take_job(Job& job, const std::vector<config::Option>& given);
 
 /// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network

@@ -119,6 +119,19 @@ def differences_beside(programs):
     return markdown.table(["configuration", "GB out of a node", "less than ZeRO-3"], rows, right=(1, 2))
 
 
+def differences_resident(programs):
+    """Stage 2, where every rank holds all weights: uncompressed, with whole weights in 8 bits, and with differences."""
+    rows, first = [], None
+    for name, flags, weights, gradients in (("ZeRO-2", [], 2, 2), ("qwZ and qgZ", [*QWZ, *QGZ], INT8, INT4),
+                                            ("weight differences and qgZ", [*QWZ, *QGZ, "--weight-differences"], INT4, INT4)):
+        plan = Plan(programs, "--zero-stage", 2, *flags)
+        billions = plan.parameters() / 1e9 * ACROSS
+        first = first or plan.sent()
+        rows.append([name, agreed(weights * billions, plan.sent("all_gather", "update")), agreed(gradients * billions, plan.sent("reduce_scatter")),
+                     f"{plan.sent():.2f}", f"{first / plan.sent():.2f}x"])
+    return markdown.table(["configuration", "weights, GB out of a node", "gradients", "step", "less than ZeRO-2"], rows, right=(1, 2, 3, 4))
+
+
 def parts(programs):
     """Each part alone and all of them, beside ZeRO-3."""
     cases = [("ZeRO-3", []), ("qwZ", QWZ), ("hpZ", HPZ), ("qgZ", QGZ), ("ZeRO++", QWZ + HPZ + QGZ)]
@@ -193,5 +206,5 @@ def feedback(programs):
 
 
 TABLES = {"stages": stages, "places": places, "less-memory": less_memory, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts, "differences": differences,
-          "differences-beside": differences_beside,
+          "differences-beside": differences_beside, "differences-resident": differences_resident,
           "micro-steps": micro_steps, "partitions": partitions, "feedback": feedback}

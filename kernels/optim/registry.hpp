@@ -25,6 +25,7 @@
 #include "kernels/core/view.hpp"
 #include "kernels/optim/moments.hpp"
 #include "kernels/optim/update.hpp"
+#include "kernels/optim/update_image.hpp"
 
 namespace zeropp::optim {
 
@@ -33,10 +34,15 @@ struct Variant {
   std::size_t states = 0;  ///< moments beside the weights, UpdatePiece::state in order
   std::array<bool, kMostStates> is_signed{};  ///< of each, whether it can be negative
   UpdatePieces host = nullptr;
-  UpdatePieces cuda = nullptr;  ///< null in a build without CUDA
+  UpdatePieces cuda = nullptr;       ///< null in a build without CUDA
+  UpdateTiles cuda_tiles = nullptr;  ///< null there, and of optimizers without two moments
 
   [[nodiscard]] UpdatePieces on(MemoryKind memory) const {
     return memory == MemoryKind::device ? cuda : host;
+  }
+  /// Null where nothing updates and encodes in one pass.
+  [[nodiscard]] UpdateTiles tiles_on(MemoryKind memory) const {
+    return memory == MemoryKind::device ? cuda_tiles : nullptr;
   }
 };
 
@@ -55,9 +61,12 @@ struct RuleEntry {
 template <class Rule>
 const RuleEntry& rule_entry();
 
-/// What runs a rule on a GPU, which cuda/cuda_rule.cuh defines; null in a build without CUDA.
+/// What runs a rule on a GPU, which cuda/cuda_rule.cuh defines; null in a build without CUDA. The
+/// second: with images of the new weights, for updates with two moments.
 template <class Rule>
 UpdatePieces cuda_update();
+template <class Rule>
+UpdateTiles cuda_update_tiles();
 
 /// In alphabetical order of their names.
 const std::vector<const RuleEntry*>& rules();

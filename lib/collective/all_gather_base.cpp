@@ -1,6 +1,9 @@
 #include "lib/collective/all_gather_base.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 
 #include "lib/collective/draws.hpp"
 #include "lib/collective/require.hpp"
@@ -37,9 +40,11 @@ GatherLayout::GatherLayout(const codec::Codec& codec, const AllGatherPlan& plan,
   WorkspacePlan space;
   feedback = reserve_hop(space, plan.feedback, kGatherFeedbackHop, 1, count,
                          padded_layout(count, codec.block()));
+  std::size_t packed = 0;
   for (const Chunk& chunk : chunk_plan(count, traits.one_chunk ? 1 : plan.depth, codec.block())) {
     const std::size_t bytes = codec.wire_bytes(chunk.length);
-    pieces.push_back({chunk, bytes, space.reserve(in_place ? 0 : ranks * bytes)});
+    pieces.push_back({chunk, bytes, space.reserve(in_place ? 0 : ranks * bytes), packed});
+    packed += bytes;
   }
   workspace = space.bytes();
 }
@@ -76,17 +81,27 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
 
 void AllGatherBase::start(ConstView part, View full, std::span<std::byte> workspace,
                           StreamHandle stream, std::uint64_t key) {
-  const bool rounds = part.dtype == Dtype::fp32 && !plan_.feedback;
-  require_view("an all-gather's part", part, plan_.parts.count,
-               rounds ? Dtype::fp32 : plan_.memory);
+  part_ = checked_part(part);
+  image_ = {};
+  key_ = key;
+  run(full, workspace, stream);
+}
+
+void AllGatherBase::start_from_image(std::span<const std::byte> image, View full,
+                                     std::span<std::byte> workspace, StreamHandle stream) {
+  require_image(image.size());
+  part_ = {};
+  image_ = image;
+  run(full, workspace, stream);
+}
+
+void AllGatherBase::run(View full, std::span<std::byte> workspace, StreamHandle stream) {
   require_view("an all-gather's result", full, span_of(plan_.parts, size()), plan_.result);
   require_workspace(workspace.size(), workspace_bytes());
   const Meter::Span span(meter_);
-  part_ = part.part(0, plan_.parts.count);
   full_ = full;
   workspace_ = workspace;
   stream_ = stream;
-  key_ = key;
   meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.memory));
   encode_.begin(workspace_.data(), stream_);
   begin();
@@ -112,14 +127,57 @@ View AllGatherBase::put_own_part() {
   return place;
 }
 
-void AllGatherBase::encode(const Piece& piece, std::size_t index) {
+std::vector<ImageChunk> AllGatherBase::image_chunks() const {
+  std::vector<ImageChunk> chunks;
+  if (in_place() || plan_.feedback) return chunks;
+  for (const GatherLayout::Piece& piece : layout_.pieces) {
+    chunks.push_back({piece.chunk.first, piece.chunk.length, piece.packed, piece.image_bytes});
+  }
+  return chunks;
+}
+
+void AllGatherBase::require_image(std::size_t bytes) const {
+  if (in_place() || plan_.feedback) {
+    throw std::invalid_argument("collective: this all-gather has no images of parts to start from");
+  }
+  if (bytes >= part_bytes()) return;
+  throw std::invalid_argument(
+      fmt::format("collective: a part's image has {} bytes, {} were planned", bytes, part_bytes()));
+}
+
+ConstView AllGatherBase::checked_part(const ConstView& part) const {
+  const bool rounds = part.dtype == Dtype::fp32 && !plan_.feedback;
+  require_view("an all-gather's part", part, plan_.parts.count,
+               rounds ? Dtype::fp32 : plan_.memory);
+  return part.part(0, plan_.parts.count);
+}
+
+void AllGatherBase::encode_image(ConstView part, std::span<std::byte> image, StreamHandle stream,
+                                 std::uint64_t key) {
+  require_image(image.size());
+  const ConstView own = checked_part(part);
+  for (const GatherLayout::Piece& piece : layout_.pieces)
+    encode_chunk(own, piece, image.data() + piece.packed, stream, key);
+}
+
+void AllGatherBase::encode_chunk(const ConstView& part, const GatherLayout::Piece& piece,
+                                 std::byte* image, StreamHandle stream, std::uint64_t key) {
   meter_.kernels([&] {
-    encode_.encode(part_.part(piece.chunk.first, piece.chunk.length),
+    encode_.encode(part.part(piece.chunk.first, piece.chunk.length),
                    padded_layout(piece.chunk.length, codec_.block()),
                    std::max<std::size_t>(1, plan_.parts.count), piece.chunk.first,
-                   {slot(piece, index), piece.image_bytes}, stream_,
-                   draw_of(key_, kGatherHop, rank(), rank(), piece.chunk.first));
+                   {image, piece.image_bytes}, stream,
+                   draw_of(key, kGatherHop, rank(), rank(), piece.chunk.first));
   });
+}
+
+void AllGatherBase::encode(const Piece& piece, std::size_t index) {
+  if (image_.empty()) {
+    encode_chunk(part_, piece, slot(piece, index), stream_, key_);
+    return;
+  }
+  Stream::borrow(*device_.runtime, stream_)
+      .copy(slot(piece, index), image_.data() + piece.packed, piece.image_bytes);
 }
 
 void AllGatherBase::decode(const Piece& piece, std::size_t index, std::size_t images,

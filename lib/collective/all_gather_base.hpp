@@ -24,6 +24,7 @@ struct GatherLayout {
     Chunk chunk;
     std::size_t image_bytes;
     std::size_t offset;  ///< of slot 0
+    std::size_t packed;  ///< begin of the own image in a packed image
   };
 
   /// `codec` is plan.codec, on any back end.
@@ -47,6 +48,11 @@ class AllGatherBase : public AllGather {
  public:
   void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
              std::uint64_t key) final;
+  [[nodiscard]] std::vector<ImageChunk> image_chunks() const final;
+  void encode_image(ConstView part, std::span<std::byte> image, StreamHandle stream,
+                    std::uint64_t key) final;
+  void start_from_image(std::span<const std::byte> image, View full, std::span<std::byte> workspace,
+                        StreamHandle stream) final;
   void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return description_.workspace; }
   [[nodiscard]] comm::Bytes volume() const final { return description_.bytes; }
@@ -77,7 +83,7 @@ class AllGatherBase : public AllGather {
   /// Copies the own part to its place in the result, unless it lies there, and returns that: where
   /// parts are gathered in place.
   View put_own_part();
-  /// The own part's chunk -> slot `index`.
+  /// The own part's chunk -> slot `index`: encoded, or copied from the packed image.
   void encode(const Piece& piece, std::size_t index);
   /// Decodes `images` slots from `index` on into the parts of ranks first_rank, first_rank +
   /// rank_stride, ...
@@ -91,15 +97,26 @@ class AllGatherBase : public AllGather {
   Description description_;
   Meter meter_;
   std::vector<Piece> pieces_;
-  ConstView part_;
+  ConstView part_;  ///< empty in a run that started from an image
   View full_;
   StreamHandle stream_;
-  std::uint64_t key_ = 0;  ///< of the run's draws
 
  private:
+  /// Starts a run; part_, or image_, and key_ are set.
+  void run(View full, std::span<std::byte> workspace, StreamHandle stream);
+  /// Checks that this plan has packed images, and that one of `bytes` bytes holds them.
+  void require_image(std::size_t bytes) const;
+  /// The part that start() or encode_image() was given, of the plan's elements.
+  [[nodiscard]] ConstView checked_part(const ConstView& part) const;
+  /// Encodes a chunk of `part` to `image`.
+  void encode_chunk(const ConstView& part, const GatherLayout::Piece& piece, std::byte* image,
+                    StreamHandle stream, std::uint64_t key);
+
   GatherLayout layout_;
   HopEncode encode_;
   std::span<std::byte> workspace_;
+  std::span<const std::byte> image_;  ///< that the run started from; empty: it encodes part_
+  std::uint64_t key_ = 0;             ///< of the run's draws
 };
 
 }  // namespace zeropp::collective

@@ -31,6 +31,15 @@
 
 namespace zeropp::collective {
 
+/// A chunk of the own part in a packed image: elements [first, first + length) of the part, whose
+/// wire image of `bytes` bytes begins `offset` bytes behind the begin of the packed image.
+struct ImageChunk {
+  std::size_t first = 0;
+  std::size_t length = 0;
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
 /// Every rank's part -> all parts on every rank: the same bits everywhere, since the own part goes
 /// through the codec as well. `part` may lie inside `full`, at its own place.
 class AllGather {
@@ -45,6 +54,20 @@ class AllGather {
   void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) {
     start(part, full, workspace, stream, 0);
   }
+  /// Packed image of the own part: the wire images that start() makes of its chunks, one behind the
+  /// other, made outside of a run. Runs of this plan, and of others that differ in their label
+  /// only, may start from it any number of times. Plans with error feedback, and those that gather
+  /// parts as they lie in memory, have none: `image_chunks` is empty there, the others throw
+  /// std::invalid_argument.
+  [[nodiscard]] virtual std::vector<ImageChunk> image_chunks() const = 0;
+  /// Encodes `part` into `image`, which begins at a multiple of 16 bytes; `part` and `key` as of
+  /// start().
+  virtual void encode_image(ConstView part, std::span<std::byte> image, StreamHandle stream,
+                            std::uint64_t key) = 0;
+  /// Starts the all-gather from a packed image, which stays as it is until `stream` has come past
+  /// this call: the bits of start() with the part and the key that it was encoded from.
+  virtual void start_from_image(std::span<const std::byte> image, View full,
+                                std::span<std::byte> workspace, StreamHandle stream) = 0;
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// Closed form: bytes that this rank sends in one run.

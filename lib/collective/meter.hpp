@@ -50,6 +50,13 @@ class Meter {
     run();
   }
 
+  /// Runs what waits for other ranks, or makes a stream wait for them.
+  template <class Waits>
+  void communication(Waits&& run) {
+    const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
+    run();
+  }
+
   // Transfers over equal pieces of memory. Their bytes are counted.
   /// Starts an all-to-all: piece p of `out` goes to rank p, piece p of `in` comes from rank p, the
   /// own piece included.
@@ -67,6 +74,9 @@ class Meter {
   [[nodiscard]] std::unique_ptr<comm::Work> ring_step(comm::Communicator& group,
                                                       const std::byte* out, std::byte* in,
                                                       std::size_t bytes, StreamHandle stream);
+  /// Ends a part of an operation on the memory of peers, into which kernels of this rank have
+  /// stored `bytes` for each other rank.
+  [[nodiscard]] std::unique_ptr<comm::Work> stored(comm::PeerMemory& peers, std::size_t bytes);
   /// Starts another transfer, whose bytes the caller counts: `start` returns its Work.
   template <class Start>
   [[nodiscard]] std::unique_ptr<comm::Work> transfer(Start&& start) {

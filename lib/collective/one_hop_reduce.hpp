@@ -1,7 +1,10 @@
 // Reduce-scatter in one hop: every rank encodes each part, an all-to-all brings the images of part
 // r to rank r, which decodes and sums them in rank order in fp32. The own part goes through the
 // codec as well. With error feedback where the plan asks for it. Shared by `1-hop`, `ordered` and
-// the ends of `2-hop` where one of its hops is empty.
+// the ends of `2-hop` where one of its hops is empty. Where kernels reach the memory of the other
+// ranks (comm::PeerMemory), images are encoded into the places that they arrive at: the same bits
+// and bytes, but none is written here, read and copied. With error feedback, and where nothing is
+// encoded, images are exchanged.
 #pragma once
 
 #include <memory>
@@ -54,10 +57,26 @@ class OneHopReduce final : public ReduceScatterBase {
   };
   [[nodiscard]] codec::Layout layout(const Chunk& chunk) const;
 
+  /// The memory that images are encoded into, or null where they are exchanged: the same answer on
+  /// all ranks.
+  [[nodiscard]] comm::PeerMemory* peers_to_store_into() const;
+  /// Encodes the parts of all others into their memory.
+  void store_into(comm::PeerMemory& peers);
+  /// Whether the sum is written over what is still to be encoded.
+  [[nodiscard]] bool sum_lies_in_input() const;
+  /// Makes stream_ wait for all images of a chunk.
+  void arrive(Piece& piece);
+  /// Place of the image that comes from this rank: on every rank the same in its workspace.
+  [[nodiscard]] std::byte* own_image(const Piece& piece) const;
+  /// Encodes this rank's values of part `part` of a chunk.
+  void encode_image(const codec::Codec& codec, const Piece& piece, std::size_t part,
+                    std::byte* image, StreamHandle stream) const;
+
   codec::Codec codec_;
   OneHopLayout layout_;
   std::vector<Piece> pieces_;
   HopEncode encode_;
+  bool stores_ = false;  ///< the run encodes into peers' memory
 };
 
 }  // namespace zeropp::collective

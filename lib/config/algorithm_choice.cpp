@@ -190,9 +190,11 @@ void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& m
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   if (zero::is_automatic(name)) {
+    const codec::CodecSpec& sent =
+        c.zero.refreshes_differences() ? c.zero.weight_differences.codec : c.zero.weight_codec;
     name = measured
-               .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights,
-                        c.zero.weight_codec, Measured::kWorld)
+               .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights, sent,
+                        Measured::kWorld)
                .value_or(gather_by_rule(c, machine));
   }
   const collective::Algorithm& algorithm = find(machine.all_gather, name, key);
@@ -338,6 +340,22 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
       used && takes_copy_engines(c, whole) ? comm::CopyEngines::on : comm::CopyEngines::off;
 }
 
+/// Refuses peer stores where no reduction encodes into peers' memory (OneHopReduce).
+void check_peer_stores(const TrainConfig& c, const Machine& machine) {
+  if (c.peer_stores == comm::PeerStores::off) return;
+  const collective::Algorithm& reduction =
+      find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "");
+  if (c.copy_engines == comm::CopyEngines::on && machine.node_count == 1 &&
+      c.zero.quantized_gradients && reduction.traits.to_everyone &&
+      c.zero.error_feedback.hops == zero::FeedbackHops::none) {
+    return;
+  }
+  refuse(
+      "zeropp.peer_stores on would have no effect: it needs zeropp.copy_engines on, 1-hop or 2-hop "
+      "on one node, and zero_optimization.zero_quantized_gradients without error feedback; leave "
+      "it out");
+}
+
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
   const bool replicas =
       c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
@@ -348,7 +366,7 @@ void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sh
   const bool shards =
       sends_on_rails(find(machine.all_gather, c.zero.all_gather_algorithm, "")) ||
       sends_on_rails(find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, ""));
-  const bool differences = c.zero.weight_differences.enabled;
+  const bool differences = c.zero.exchanges_differences();
   const bool rails = c.transport == comm::Transport::nccl && (replicas || shards || differences);
   if (c.rail_lanes == 0) {
     c.rail_lanes = rails ? typical_rail_lanes(machine) : 1;
@@ -393,6 +411,7 @@ void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,
   if (!grouped) check_pipeline(config.zero, machine);
   choose_rail_lanes(config, whole, machine);
   settle_copy_engines(config, whole, machine);
+  check_peer_stores(config, machine);
 }
 
 }  // namespace zeropp::config

@@ -32,6 +32,19 @@ Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::s
               "send such; auto: where NCCL can"};
 }
 
+Option peer_stores_option(comm::PeerStores& field,
+                          const std::optional<comm::CopyEngines>& copy_engines,
+                          const std::string& scope) {
+  return {.path = scope + "peer_stores",
+          .flag = "--peer-stores",
+          .field = &field,
+          .help =
+              "Encode what 1-hop sends, and 2-hop on one node, into the memory of the GPUs that "
+              "sum it, over NVLink; off: encode it in the own memory, and copy",
+          .in_effect = [&copy_engines] { return copy_engines != comm::CopyEngines::off; },
+          .effect_needs = scope.empty() ? "--copy-engines on" : scope + "copy_engines on"};
+}
+
 Option rail_lanes_option(std::size_t& field, const std::string& scope) {
   return {.path = scope + "rail_lanes",
           .flag = "--rail-lanes",

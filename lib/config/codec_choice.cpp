@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -109,6 +110,18 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
   const char* const gradient_codecs_need =
       "zero_optimization.zero_quantized_gradients, and other zeropp.adaptive_bits.values than "
       "gradients";
+  const auto images = [&c] {
+    const zero::Options& zero = c.zero;
+    const auto encodes = [](const codec::CodecSpec& spec) { return spec != codec::CodecSpec{}; };
+    const bool some_codec = encodes(zero.weight_codec) ||
+                            zero.adaptive_bits.values == zero::AdaptedValues::weights ||
+                            std::ranges::any_of(zero.codec_schedule, [&](const CodecEntry& entry) {
+                              return entry.weight_codec && encodes(*entry.weight_codec);
+                            });
+    return zero.stage == 3 && zero.quantized_weights && some_codec &&
+           !zero.weight_differences.enabled && !zero.offload_optimizer.enabled() &&
+           !zero.offload_param.enabled();
+  };
   const auto differences = [&c, fixed_weights] {
     return fixed_weights() && c.zero.weight_differences.enabled;
   };
@@ -123,6 +136,16 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .help = "Wire format of qwZ's gather; with weight differences, of whole weights",
        .in_effect = fixed_weights,
        .effect_needs = weight_codecs_need},
+      {.path = "zeropp.keep_weight_images",
+       .flag = "--keep-weight-images",
+       .field = &c.zero.keep_weight_images,
+       .help = "Keep what qwZ's gathers send of a rank's shard from one update to the next; it is "
+               "encoded once a step, where the weights are updated, and no gather of the step "
+               "encodes it again, for the memory of the encoded shard",
+       .in_effect = images,
+       .effect_needs = "zero_optimization.stage 3 with zero_optimization.zero_quantized_weights in "
+                       "another codec than none, without zeropp.weight_differences, "
+                       "zero_optimization.offload_optimizer and offload_param"},
       {.path = "zeropp.gradient_codec_intra",
        .flag = "--gradient-codec-intra",
        .field = &c.zero.gradient_codec_intra,
@@ -138,9 +161,9 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.weight_differences",
        .flag = "--weight-differences",
        .field = &c.zero.weight_differences.enabled,
-       .help = "Send across nodes how weights differ from the copy that every node holds; whole "
-               "weights, in weight_codec, go first (stage 3 with qwZ, and hpZ over the ranks of a "
-               "node)",
+       .help = "Send how weights differ from a copy: at stage 3, with hpZ over the ranks of a "
+               "node, across nodes from the copy that every node holds; at stages 1 and 2 from the "
+               "weights that every rank holds; whole weights, in weight_codec, go first (with qwZ)",
        .in_effect = fixed_weights,
        .effect_needs = weight_codecs_need},
       {.path = "zeropp.weight_difference_codec",
@@ -152,8 +175,9 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.weight_copy_dtype",
        .flag = "--weight-copy-dtype",
        .field = &c.zero.weight_differences.copy,
-       .help = "Type of the copies that weight differences are added to; compute is the dtype that "
-               "the model computes in, and rounds each sum",
+       .help =
+           "Type of the copies that weight differences are added to; compute is the dtype that "
+           "the model computes in, and rounds each sum; fp32 needs stage 3, or training in fp32",
        .in_effect = differences,
        .effect_needs = differences_need},
       {.path = "zeropp.weight_refresh_interval",

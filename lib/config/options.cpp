@@ -199,10 +199,10 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
                 "else over nccl, where nothing is deterministic, direct with qwZ (native-images "
                 "with a pipeline) and native without, else flat",
         .in_effect =
-            [&c] { return !c.zero.weight_differences.enabled || c.zero.persistence_threshold > 0; },
+            [&c] { return !c.zero.exchanges_differences() || c.zero.persistence_threshold > 0; },
         .effect_needs =
-            "weights that are gathered over all ranks: no zeropp.weight_differences, or "
-            "zero_optimization.stage3_param_persistence_threshold"},
+            "weights that are gathered over all ranks: no zeropp.weight_differences at "
+            "zero_optimization.stage 3, or zero_optimization.stage3_param_persistence_threshold"},
        {.path = "zeropp.secondary_gather_algorithm",
         .flag = "--secondary-gather-algorithm",
         .field = &c.zero.secondary_gather_algorithm,
@@ -303,6 +303,7 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .binary_suffix = true},
        gpu_sampling_option(c.gpu_sampling, c.backend, scope),
        copy_engines_option(c.copy_engines, scope),
+       peer_stores_option(c.peer_stores, c.copy_engines, scope),
        rail_lanes_option(c.rail_lanes, scope),
        node_size_option(c.node_size, scope),
        {.path = "zeropp.seed",

@@ -137,13 +137,10 @@ void resolve_secondary(zero::Options& zero, const Machine& machine) {
 }
 
 /// Differences go from node to node, to a copy of the weights in every node.
-void check_weight_differences(const TrainConfig& config, const Machine& machine) {
-  const zero::Options& zero = config.zero;
-  if (!zero.weight_differences.enabled) return;
+void check_exchanged_differences(const zero::Options& zero, const Machine& machine) {
   const auto require = [](bool met, const std::string& needed) {
     if (!met) refuse("zeropp.weight_differences needs {}: set that, or leave it out", needed);
   };
-  require(zero.stage == 3, "zero_optimization.stage 3");
   const auto node = static_cast<std::size_t>(machine.ranks_per_node);
   if (machine.ranks_per_node == 0) refuse("zeropp.weight_differences {}", kUnequalNodes);
   require(zero.hpz_partition_size == node,
@@ -155,9 +152,23 @@ void check_weight_differences(const TrainConfig& config, const Machine& machine)
         "zeropp.weight_differences and zeropp.measure_quantization_error, which measures what a "
         "gather of whole weights loses: leave one of them out");
   }
+}
+
+void check_weight_differences(const TrainConfig& config, const Machine& machine) {
+  const zero::Options& zero = config.zero;
+  if (!zero.weight_differences.enabled) return;
+  if (zero.exchanges_differences()) check_exchanged_differences(zero, machine);
+  const Dtype compute = compute_dtype(config);
+  if (zero.refreshes_differences() && zero.weight_differences.copy == zero::CopyDtype::fp32 &&
+      compute != Dtype::fp32) {
+    refuse(
+        "zeropp.weight_copy_dtype fp32 at zero_optimization.stage {}, where differences are added "
+        "to the weights that the model computes with, in {}: set the stage to 3, or leave it out",
+        zero.stage, name_of(compute));
+  }
   if (config.averaged_steps > 0) {
     refuse(
-        "zeropp.weight_differences and zeropp.averaged_steps, which gives nodes weights that no "
+        "zeropp.weight_differences and zeropp.averaged_steps, which gives copies weights that no "
         "difference leads to: leave one of them out");
   }
 }

@@ -86,7 +86,7 @@ class Costs {
       case OpKind::gather:
         return global(op.index);
       case OpKind::refresh:
-        return joined(global(op.index));
+        return refresh(op);
       case OpKind::gather_secondary:
         return secondary(op);
       case OpKind::exchange:
@@ -168,6 +168,26 @@ class Costs {
                                    sharding_));
   }
 
+  /// A gather of whole weights into the resident ones, or of differences.
+  OpCost refresh(const Op& op) {
+    if (!options_.refreshes_differences() || op.initial || choice_.whole_weights)
+      return joined(global(op.index));
+    const zero::UnitPartition& of = unit(op.index);
+    OpCost cost = joined(gather({options_.all_gather_algorithm, of.shard, options_.compute,
+                                 options_.weight_differences.codec, depth()},
+                                sharding_));
+    add_difference(cost, of, static_cast<double>(of.padded) * bytes());
+    return uploading(op.index, cost);
+  }
+
+  /// Adds what a difference of a unit reads of the weights and the copy, and writes; a decoded
+  /// value is added to the copy, of which `copied` bytes are read once more than a gather's are.
+  void add_difference(OpCost& cost, const zero::UnitPartition& of, double copied) const {
+    const auto own = static_cast<double>(of.shard * size_of(of.secondary_dtype));
+    const double moved = static_cast<double>(of.shard) * (kFp32 + bytes()) + own + copied;
+    cost.start.add(Resource::gpu, kernel(moved) / static_cast<double>(cost.pieces));
+  }
+
   /// A gather after what takes `seconds` on the GPU's link to the host.
   static OpCost behind_link(double seconds, const OpCost& sent) {
     if (seconds == 0) return sent;
@@ -212,9 +232,8 @@ class Costs {
     return cost;
   }
 
-  /// Along a rail, with what a difference reads of the weights and the copy, and writes; a decoded
-  /// value is added to the copy, which is read once more than a gather's. A copy on the host comes
-  /// over the GPU's link before that, unless whole weights take its place, and goes back behind it.
+  /// Along a rail, of whole weights or differences. A copy on the host comes over the GPU's link
+  /// before that, unless whole weights take its place, and goes back behind it.
   OpCost exchange(const Op& op) {
     const zero::UnitPartition& of = unit(op.index);
     const auto& codec = choice_.whole_weights
@@ -222,13 +241,9 @@ class Costs {
                             : options_.weight_differences.codec;
     OpCost cost =
         joined(gather({zero::kExchange, of.shard, options_.compute, codec, depth()}, rails_));
-    const double own = static_cast<double>(of.shard * size_of(of.secondary_dtype));
-    const double read = choice_.whole_weights ? 0 : own + copy_bytes(of);
-    const double moved = static_cast<double>(of.shard) * (kFp32 + bytes()) + read;
-    const auto pieces = static_cast<double>(cost.pieces);
-    if (!choice_.whole_weights) cost.start.add(Resource::gpu, kernel(moved) / pieces);
+    if (!choice_.whole_weights) add_difference(cost, of, copy_bytes(of));
     const double link = over_link(op);
-    if (link > 0) cost.start.add(Resource::host_link, link / pieces);
+    if (link > 0) cost.start.add(Resource::host_link, link / static_cast<double>(cost.pieces));
     return uploading(op.index, cost);
   }
 

@@ -6,6 +6,7 @@
 #include "lib/plan/saturating.hpp"
 #include "lib/zero/plan/feedback_memory.hpp"
 #include "lib/zero/plan/measurement.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::plan {
 
@@ -102,6 +103,10 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
       zero::state_memory(plans.units, zero::stage_preset(config_.zero.stage), config_.zero.compute,
                          optim::kept_by(config_.optimizer), config_.zero.offload_optimizer,
                          config_.zero.offload_param, plans.step.input.slabs);
+  if (zero::keeps_weight_images(config_.zero)) {
+    parts.push_back(
+        {zero::kWeightImages, zero::weight_image_memory(config_.zero, plans.codecs, plans.units)});
+  }
   for (const zero::MemoryPart& errors : zero::feedback_memory(config_.zero, buckets, job)) {
     if (errors.bytes > 0) parts.push_back(errors);
   }

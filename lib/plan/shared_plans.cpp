@@ -10,6 +10,7 @@
 #include "lib/plan/saturating.hpp"
 #include "lib/zero/plan/collective_descriptions.hpp"
 #include "lib/zero/plan/rank_plan.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::plan {
 
@@ -252,6 +253,7 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept
   made.state = device_bytes(
       zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,
                          kept, options.offload_optimizer, options.offload_param, plan.input.slabs));
+  made.state += zero::weight_image_memory(options, codecs(options), partition(options));
   made.arena = plan.arena_bytes();
   made.copied_over_link = step_bytes_over_link(plan, partition(options), asked.accumulation_steps);
   made.schedules = &plan;

@@ -292,7 +292,9 @@ Group codecs(const TraceData& t) {
 Group weight_copies(const TraceData& t) {
   return {"weight_copies",
           {{"found", t.copies_found}},
-          {column("hash", "", "SHA-256 of the copy of the weights that a node holds, by node",
+          {column("hash", "",
+                  "SHA-256 of the copy of the weights that a node holds, by node; below stage 3 "
+                  "that a rank holds, by rank",
                   t.copies, [](const std::string& hash) { return hash; })}};
 }
 

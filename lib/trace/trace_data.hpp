@@ -115,7 +115,7 @@ struct TraceData {
   std::vector<MemoryRow> memory;
   std::uint64_t error_interval = 0;  ///< steps between measured ones; 0: none, no group /errors
   std::vector<ErrorRow> errors;
-  std::vector<std::string> copies;    ///< hashes by node; empty: no group /weight_copies
+  std::vector<std::string> copies;    ///< Engine::copy_hashes(); empty: no group /weight_copies
   std::string copies_found = "none";  ///< Recorder::copies_found
   std::vector<CodecRow> codecs;       ///< empty: no group /codecs
   std::vector<WidthRow> widths;       ///< with adaptive bits

@@ -146,6 +146,9 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
         "weight differences begin anew with whole weights: the checkpoint has no copies of this "
         "dtype and number of elements");
   }
+  if (context_.is_root() && session.recorder().copies_found != "none") {
+    log::info("weight differences go on from the checkpoint's copies of the weights");
+  }
   if (!engine.restore_widths(has, read) && context_.is_root()) {
     log::warn(
         "adaptive bits begin anew: the checkpoint has none of these values and widths within this "

@@ -13,6 +13,7 @@
 #include "lib/device/gpu_memory_limit.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/plan/planned_run.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::train {
 
@@ -118,6 +119,12 @@ bool short_moments(TrainConfig& c) {
   return true;
 }
 
+bool without_images(TrainConfig& c) {
+  if (!zero::keeps_weight_images(c.zero)) return false;
+  c.zero.keep_weight_images = false;
+  return true;
+}
+
 struct Remedy {
   const char* flags;  ///< {}: what offloads all of the optimizer, see offloading()
   bool to_host;       ///< part of what it saves lies in the memory of the host then
@@ -128,6 +135,8 @@ using Topology = comm::Topology;
 
 /// Remedies that change a run the least come first.
 constexpr std::array kRemedies{
+    Remedy{"--no-keep-weight-images", false,
+           [](TrainConfig& c, const Topology&) { return without_images(c); }},
     Remedy{"reduce_bucket_size auto", false,
            [](TrainConfig& c, const Topology&) { return small_buckets(c); }},
     Remedy{"--zero-stage 1", false,
@@ -178,6 +187,7 @@ constexpr std::array kRemedies{
 struct Changed {
   std::size_t bytes;  ///< on the device
   bool updates_late;  ///< it had to leave --update-in-backward out
+  bool drops_images;  ///< it had to leave --keep-weight-images out
 };
 
 bool refuses_update_in_backward(const TrainConfig& config) {
@@ -197,7 +207,8 @@ std::optional<Changed> after(const Remedy& remedy, TrainConfig config, const Top
     config::check_moments(config);
     const bool late = refuses_update_in_backward(config);
     if (late) config.zero.update_in_backward = false;
-    return Changed{total(parts_of(config, topology, vocab_size)), late};
+    const bool idle = config.zero.keep_weight_images && !zero::keeps_weight_images(config.zero);
+    return Changed{total(parts_of(config, topology, vocab_size)), late, idle};
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -212,8 +223,9 @@ const char* offloading(const TrainConfig& config) {
 }
 
 /// Flags of a remedy, with single blanks.
-std::string flags_of(const Remedy& remedy, const TrainConfig& config, bool updates_late) {
-  std::string flags = updates_late ? "--no-update-in-backward " : "";
+std::string flags_of(const Remedy& remedy, const TrainConfig& config, const Changed& changed) {
+  std::string flags = changed.updates_late ? "--no-update-in-backward " : "";
+  if (changed.drops_images) flags += "--no-keep-weight-images ";
   flags += fmt::format(fmt::runtime(remedy.flags), offloading(config));
   const auto doubled = [](char a, char b) { return a == ' ' && b == ' '; };
   flags.erase(std::ranges::unique(flags, doubled).begin(), flags.end());
@@ -232,8 +244,8 @@ std::string MemoryNeed::remedies(std::size_t capacity, bool of_host) const {
     if (remedy.to_host && of_host) continue;
     const auto changed = after(remedy, config_, topology_, vocab_size_);
     if (!changed || changed->bytes > capacity) continue;
-    named.push_back(fmt::format("{} ({:.3g} GB)", flags_of(remedy, config_, changed->updates_late),
-                                gb(changed->bytes)));
+    named.push_back(
+        fmt::format("{} ({:.3g} GB)", flags_of(remedy, config_, *changed), gb(changed->bytes)));
   }
   if (named.empty()) {
     return "no stage, bucket, micro-batch, time of the updates, dtype of the moments, place of "

@@ -19,6 +19,7 @@ FACTORS = {
     "nodes": [(1, 2), (1, 4), (2, 2), (4, 1)],  # nodes x ranks
     "stage": [0, 1, 2, 3],
     "weight_codec": [None, "int8:256", "int4:64"],  # qwZ
+    "differences": [None, "int6:32"],  # of weights, with qwZ
     "hpz": [1, 2, 4],
     "gradient_codecs": [None, ("int4:128", "int4:128"), ("int8:64", "int4:256")],  # qgZ
     "all_gather": ["auto", "direct", "flat", "native", "native-images", "two-level"],
@@ -58,6 +59,10 @@ def reasons(row):
                                       ("stage3_prefetch_bucket_size", row["prefetch"] is not None)) if on]
     elif row["prefetch"] is not None and not row["overlap"]:
         found.append("stage3_prefetch_bucket_size")
+    if row["differences"] and not row["weight_codec"]:
+        found.append("weight_differences")
+    if row["differences"] and row["stage"] == 3:  # where they go along rails; all runs name an algorithm of weight gathers
+        found += ["zeropp.all_gather_algorithm", *["zero_hpz_partition_size"] * (row["hpz"] != local), *["several nodes"] * (nodes == 1)]
     if row["offload_param"] and (row["stage"] < 3 or row["offload"] != 1.0):
         found.append("offload_param.device")
     if row["moments"] and row["optimizer"] == "SGD":
@@ -103,6 +108,8 @@ def flags(row):
         words += ["--loss-scale", LOSS_SCALE]
     if row["weight_codec"]:
         words += ["--zero-quantized-weights", "--weight-codec", row["weight_codec"]]
+    if row["differences"]:
+        words += ["--weight-differences", "--weight-difference-codec", row["differences"]]
     if row["gradient_codecs"]:
         words += ["--zero-quantized-gradients", "--gradient-codec-intra", row["gradient_codecs"][0],
                   "--gradient-codec-inter", row["gradient_codecs"][1]]
@@ -143,6 +150,7 @@ def effective(row):
 class Matrix(zpp.TestCase):
     def test_every_pair(self):
         # One reason at a time, so that a refusal cannot stand in for another.
+        # Weight differences that stage 3 takes are those of the test weight_differences.
         rows = pairwise.cover(FACTORS, [lambda row: not reasons(row), lambda row: len(set(reasons(row))) == 1])
         possible = [row for row in rows if not reasons(row)]
         self.assertGreater(len(possible), 25)
@@ -189,6 +197,7 @@ class Matrix(zpp.TestCase):
             "hpZ": (zero["zero_hpz_partition_size"], row["hpz"]),
             "qgZ": (zero["zero_quantized_gradients"], row["gradient_codecs"] is not None),
             "weight codec": (own.get("weight_codec"), row["weight_codec"]),
+            "codec of differences": (own.get("weight_difference_codec"), row["differences"]),
             "first gradient codec": (own.get("gradient_codec_intra"), codecs[0]),
             "second gradient codec": (own.get("gradient_codec_inter"), codecs[1]),
             "all-gather": (own["all_gather_algorithm"], gather),
@@ -257,7 +266,8 @@ class Matrix(zpp.TestCase):
                     expected.discard((*secondary, "forward"))
                 expected.discard((*secondary, "evaluation"))
         elif row["stage"] in (1, 2):
-            expected |= {(*weights, "initial"), (*weights, "update")}
+            differences = ("all_gather", "weights_difference", gather, row["differences"], "world")
+            expected |= {(*weights, "initial"), (*(differences if row["differences"] else weights), "update")}
         else:
             expected.add(("all_gather", "gradients", gather, "none", "world", "backward"))
         columns = groups["collectives"]
@@ -336,7 +346,7 @@ CHANGES = {
     "--weight-differences": None, "--weight-difference-codec": "int8:64", "--weight-copy-dtype": "fp32", "--weight-refresh-interval": "1",
 }
 NEUTRAL = {
-    "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
+    "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--keep-weight-images": None, "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
     "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None, "--recompute-interval": "2",
     "--cpu-checkpointing": None, "--checkpoint-in-cpu": None, "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
     "--log-style": "megatron", "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
@@ -450,7 +460,7 @@ class Effects(zpp.TestCase):
                   "--shard-group-size",  # contract9_shard_groups
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
-                  "--autotune-gemm", "--copy-engines", "--rail-lanes", "--gpu-sampling",
+                  "--autotune-gemm", "--copy-engines", "--peer-stores", "--rail-lanes", "--gpu-sampling",
                   "--consecutive-hysteresis",  # needs overflows between steps without: the test zero_loss_scale
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
                   "--load-weights", "--gather-weights-on-save",  # gpt2_weights

@@ -88,6 +88,21 @@ class GpuTrain(zpp.TestCase):
                 hashes[engines] = root["parameters_hash"]
             self.assertEqual(len(set(hashes.values())), 1, (name, hashes))
 
+    def test_peer_stores_change_no_bit(self):
+        if len(GPUS) < 2:
+            self.skipTest("needs two GPUs")
+        ranks = 4 if len(GPUS) >= 4 else 2
+        shape = ["--bf16", "--hidden-size", "1664", "--num-attention-heads", "13", "--zero-quantized-gradients"]
+        for algorithm, depth, stage in (("1-hop", "1", "3"), ("1-hop", "4", "2"), ("2-hop", "2", "3")):
+            hashes = {}
+            for stores in ("on", "off"):
+                root = self.run_on(ranks, "nccl", *shape, "--reduce-scatter-algorithm", algorithm, "--pipeline-depth", depth,
+                                   "--zero-stage", stage, "--copy-engines", "on", "--peer-stores", stores,
+                                   name=algorithm + depth + stores)[0]
+                self.assertEqual(json.loads(root["config_json"])["zeropp"]["peer_stores"], stores)
+                hashes[stores] = root["parameters_hash"]
+            self.assertEqual(len(set(hashes.values())), 1, (algorithm, depth, hashes))
+
     def test_lanes_change_no_bit(self):
         ranks = min(4, len(GPUS) // 2 * 2)
         if ranks == 0:

@@ -110,6 +110,19 @@ class Estimates(Program):
         self.assertEqual(across["first"], across["whole"])  # two-level sends as many
         self.assertAlmostEqual(across["later"] / across["first"], (64 + 2) / 128 / (258 / 256), delta=0.001)
 
+    def test_weight_differences_below_stage_three_are_planned(self):
+        words = [*MODEL, "--zero-quantized-weights", "--nodes", "3", "--ranks-per-node", "4", "--zero-stage", "2"]
+        sent = {}
+        for name, more in (("whole", []), ("differences", ["--weight-differences"]),
+                           ("refresh", ["--weight-differences", "--weight-refresh-interval", "5", "--step", "4"])):
+            _, plan = self.planned(*words, *more)
+            self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK, name)
+            phases = plan["traffic"]
+            sent[name] = dict(zip(phases["phase"], phases["bytes_inter_node"]))
+        self.assertEqual(sent["refresh"], sent["whole"])
+        self.assertEqual(sent["differences"]["initial"], sent["whole"]["update"])
+        self.assertAlmostEqual(sent["differences"]["update"] / sent["whole"]["update"], (64 + 2) / 128 / (258 / 256), delta=0.001)
+
     def test_moments_take_the_bytes_that_they_are_kept_in(self):
         def moments(*words):
             memory = self.planned(*MODEL, "--ranks-per-node", "3", *words)[1]["memory"]

@@ -22,6 +22,8 @@ EDGES = {
     "offload": (4, [*zpp.ALL_FEATURES, "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5", "--offload-piece-size", "1000"]),
     "offload of parameters": (4, [*zpp.ALL_FEATURES, "--bf16", "--offload-optimizer", "cpu", "--offload-param", "cpu"]),
     "hpZ in the memory of the host": (4, [*zpp.ALL_FEATURES, "--bf16", "--hpz-device", "cpu"]),
+    "kept images of weights": (4, [*zpp.ALL_FEATURES, "--bf16", "--keep-weight-images"]),
+    "kept images of weights without hpZ": (2, ["--zero-quantized-weights", "--weight-codec", "int4:64", "--keep-weight-images"]),
     "gradients in 16 bits": (4, [*zpp.ALL_FEATURES, "--bf16", "--gradient-dtype", "bf16", "--gradient-accumulation-steps", "2"]),
     "gradients in 16 bits at stage 2": (2, ["--zero-stage", "2", "--bf16", "--gradient-dtype", "bf16", "--no-tied-head"]),
     "inputs of blocks on the host": (4, [*zpp.ALL_FEATURES, "--bf16", "--num-layers", "5", "--recompute-activations", "--cpu-checkpointing"]),
@@ -42,6 +44,8 @@ def random_run(generator):
              "--all-gather-algorithm", pick(["flat", "direct", "native-images", "two-level", "auto"])]
     if stage > 0 and pick([True, False]):
         flags += ["--zero-quantized-weights", "--weight-codec", pick(["int8:256", "int4:64", "int6:128+asym", "int3:32+sr", "mxfp8"])]
+        if stage < 3:
+            flags += pick([[], ["--weight-differences", "--weight-difference-codec", pick(["int4:128", "int2:32+wide", "none"])]])
     if stage == 3 and pick([True, False]):
         flags += ["--zero-hpz-partition-size", pick([size for size in (2, 4) if nodes * local % size == 0])]
     if pick([True, False]):
@@ -103,6 +107,18 @@ class Trained(zpp.TestCase):
                 self.assertEqual(totals, [planned.traffic(plan)["step"] for plan in plans])
                 self.assertGreater(totals[0], totals[1])
                 self.assertEqual(planned.wrong_memory(trace, plans[1]), [])
+
+    def test_differences_below_stage_three(self):
+        """Every rank holds the copy; each step sends differences, but where whole weights are due after it."""
+        words = ["--zero-quantized-weights", "--zero-quantized-gradients", "--bf16", "--weight-differences", "--weight-refresh-interval", "2"]
+        for stage, ranks, local in ((1, 4, 2), (2, 4, 1), (2, 3, 3), (1, 1, 1)):
+            with self.subTest(stage=stage, ranks=ranks, local=local):
+                trace = self.run_and_plan(ranks, [*words, "--zero-stage", str(stage), "--node-size", str(local)], f"{stage}{ranks}{local}")
+                plans = [planned.plan(trace, step) for step in range(3)]
+                totals = list(zip(trace["steps"]["bytes_intra_node"], trace["steps"]["bytes_inter_node"]))
+                self.assertEqual(totals, [planned.traffic(plan)["step"] for plan in plans])
+                self.assertEqual(totals[1] > totals[0], ranks > 1)
+                self.assertEqual(planned.wrong_memory(trace, plans[0]), [])
 
     def test_adaptive_bits_are_refused(self):
         result = zpp.Process([planned.PLAN, "--num-layers", "2", "--zero-quantized-weights", "--adaptive-bits", "weights"], cwd=self.folder).end()

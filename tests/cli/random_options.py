@@ -32,7 +32,7 @@ MOST = {"elements": 10**6, "bytes": 2**30, "ranks": 8, "steps": 5, "tokens": 600
 # What changes no bit of a deterministic run: the words that are added to those of a set.
 PAIRS = {"again": [], "hpZ off": ["--zero-hpz-partition-size", "1"], "hpZ on the host": ["--zero-hpz-partition-size", "2", "--hpz-device", "cpu"], "no overlap": ["--no-overlap-comm"],
          "recomputation": ["--recompute-activations"], "offload": ["--offload-optimizer", "cpu"],
-         "log": ["--log-interval", "1"]}
+         "log": ["--log-interval", "1"], "kept images": ["--keep-weight-images"]}
 
 
 class Table:

@@ -111,7 +111,7 @@ class WeightDifferences(zpp.TestCase):
 
     def test_refusals(self):
         for words, parts in (
-                (["--zero-stage", "2", "--zero-quantized-weights"], ("zeropp.weight_differences needs zero_optimization.stage 3",)),
+                (["--zero-stage", "0", "--zero-quantized-weights"], ("zero_quantized_weights", "set the stage to 1, 2 or 3")),
                 (["--node-size", "2", "--zero-hpz-partition-size", "2"], ("zeropp.weight_differences", "zero_quantized_weights")),
                 (["--node-size", "2", "--zero-quantized-weights"], ("zeropp.weight_differences needs", "zero_hpz_partition_size 2")),
                 (["--node-size", "1", "--zero-quantized-weights", "--zero-hpz-partition-size", "2"],

@@ -1,7 +1,7 @@
 // ctest: name=contract6_all_gather np=1,2,3,4,5,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
 // Every all-gather algorithm with every codec, at every node size, for odd counts and every dtype:
 // bitwise the decoded image of every part, whatever the strides and the pipeline depth, and not a
-// byte between the parts touched.
+// byte between the parts touched; from an image of the part the same.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -148,6 +148,89 @@ TEST(AllGather, RoundsAnFp32PartToTheMemoryDtype) {
       }
     }
   }
+}
+
+/// A part of fp32 values, which differs by rank and by `of`.
+Poisoned fp32_part(std::size_t count, int rank, float of) {
+  Poisoned own(count, Dtype::fp32);
+  for (std::size_t e = 0; e < count; ++e)
+    test::store(own.view, e, of * test::value_of(Dtype::fp32, rank, e));
+  return own;
+}
+
+TEST(AllGather, StartsFromAnImageOfThePart) {
+  const auto run = [](AllGather& planned, const AllGatherPlan& plan, std::size_t ranks,
+                      const auto& start) {
+    const test::OnDevice full(
+        Poisoned((ranks - 1) * plan.parts.stride + plan.parts.count, plan.result));
+    const test::DeviceBytes workspace(planned.workspace_bytes());
+    start(full.view, workspace.span());
+    planned.finish(test::stream().handle());
+    return full.download().bytes;
+  };
+  const StreamHandle on = test::stream().handle();
+  for (const int node_size : test::node_sizes()) {
+    Cluster cluster(node_size);
+    const auto n = static_cast<std::size_t>(cluster.size());
+    for (const auto* algorithm : all_gather_algorithms()) {
+      if (!algorithm->traits.any_codec || !test::worth_running(*algorithm, node_size)) continue;
+      for (const codec::CodecSpec& codec : test::codecs_for(*algorithm)) {
+        if (codec == codec::CodecSpec{}) continue;
+        for (const std::size_t count : {0U, 20011U}) {
+          const AllGatherPlan plan{
+              Parts{count, count + 3}, Dtype::bf16, codec, test::depth_for(3, codec), {"test", ""}};
+          const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
+          const test::OnDevice part(fp32_part(count, cluster.rank(), 1.001F));
+          const test::OnDevice other(fp32_part(count, cluster.rank(), 0.7F));
+          const auto from_part = [&](const View& own) {
+            return run(*planned, plan, n, [&](View full, std::span<std::byte> workspace) {
+              planned->start(own, full, workspace, on, test::kDrawKey);
+            });
+          };
+          const auto expected = from_part(part.view);
+          const auto of_other = from_part(other.view);
+          std::size_t first = 0;
+          std::size_t bytes = 0;
+          for (const ImageChunk& chunk : planned->image_chunks()) {
+            ASSERT_EQ(chunk.first, first);
+            ASSERT_EQ(chunk.offset, bytes);
+            first += chunk.length;
+            bytes += chunk.bytes;
+          }
+          ASSERT_EQ(first, count);
+          ASSERT_EQ(bytes, codec::Codec(codec, Dtype::bf16).wire_bytes(count));
+          const test::DeviceBytes image(bytes);
+          const auto from_image = [&] {
+            return run(*planned, plan, n, [&](View full, std::span<std::byte> workspace) {
+              planned->start_from_image(image.span(), full, workspace, on);
+            });
+          };
+          SCOPED_TRACE(std::string(algorithm->name) + " " + codec::to_string(codec) + " count " +
+                       std::to_string(count));
+          planned->encode_image(part.view, image.span(), on, test::kDrawKey);
+          ASSERT_EQ(from_image(), expected);
+          ASSERT_EQ(from_image(), expected) << "for the second time";
+          planned->encode_image(other.view, image.span(), on, test::kDrawKey);
+          ASSERT_EQ(from_image(), of_other);
+          ASSERT_EQ(from_part(part.view), expected) << "from the part again";
+          if (count == 0) continue;
+          ASSERT_NE(of_other, expected);
+          EXPECT_THROW(planned->encode_image(part.view, image.span().first(bytes - 1), on, 0),
+                       std::invalid_argument);
+        }
+      }
+    }
+  }
+}
+
+TEST(AllGather, HasNoImagesWherePartsAreGatheredAsTheyLie) {
+  Cluster cluster(test::node_sizes().front());
+  const AllGatherPlan plan{Parts::dense(1024), Dtype::fp32, {}, 2, {"test", ""}};
+  const auto planned = plan_all_gather("direct", cluster.context(), plan);
+  EXPECT_TRUE(planned->image_chunks().empty());
+  const test::OnDevice part(fp32_part(1024, cluster.rank(), 1));
+  const test::DeviceBytes image(4096);
+  EXPECT_THROW(planned->encode_image(part.view, image.span(), {}, 0), std::invalid_argument);
 }
 
 }  // namespace

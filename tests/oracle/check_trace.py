@@ -385,6 +385,18 @@ class CheckTrace(unittest.TestCase):
             groups["counters"]["name"][0] = "file_wait_ns"
         self.change(waits, "counter file_wait_ns is", dict(FEATURES, offload=(1.0, 1000, 4)))
 
+    def test_kept_images(self):
+        """Bytes that are not those of the images, and images that nothing asks for."""
+        def larger(_, groups):
+            columns = groups["memory"]
+            columns["bytes_predicted"][columns["name"].index("weight_images")] += 16
+        self.change(larger, "/memory: weight_images is", CASES["kept images"])
+        def unasked(attributes, _):
+            config = json.loads(attributes["config_json"])
+            config["zeropp"]["keep_weight_images"] = False
+            configure(attributes, config)
+        self.change(unasked, "/memory does not name exactly", CASES["kept images"])
+
     def test_error_feedback(self):
         case = dict(FEATURES, feedback=("intra", "inter"))
 

@@ -179,8 +179,9 @@ def check_optimizers():
                 f"(zeropp::optim::GradientScale, zeropp::optim::rule::adamw::Update::Constants)")
         activity = kernel_file.Activity(0, 1, 0, 0, "kernel", name, 0)
         assert kernel_table.classify(activity)[:2] == (expected, "optimizer"), (rule, kernel_table.classify(activity))
-    other = "void zeropp::optim::cuda_ops::update_moments_kernel<zeropp::optim::rule::adamw::Update, float, (zeropp::optim::Moments)1>(int)"
-    assert kernel_table.classify(kernel_file.Activity(0, 1, 0, 0, "kernel", other, 0))[:2] == ("update_moments_kernel", "optimizer")
+    for kernel, chosen in (("update_moments_kernel", "float, "), ("update_tiles_kernel", "")):
+        other = f"void zeropp::optim::cuda_ops::{kernel}<zeropp::optim::rule::adamw::Update, {chosen}(zeropp::optim::Moments)1>(int)"
+        assert kernel_table.classify(kernel_file.Activity(0, 1, 0, 0, "kernel", other, 0))[:2] == (kernel, "optimizer")
 
 
 def check_summary(folder):

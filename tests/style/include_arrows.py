@@ -51,6 +51,7 @@ ARROWS = {
 # Single headers that a module may include beyond its arrows.
 HEADERS = {
     "kernels/codec": [r"lib/base/nearest\.hpp"],
+    "kernels/optim": [r"kernels/codec/formats/int[48]\.hpp", r"kernels/codec/cuda/(encoded|vector)\.cuh"],  # updates that encode
     "lib/data": [r"kernels/core/counter_rng\.hpp"],
     "lib/model": [r"lib/zero/plan/unit_model\.hpp"],
     "lib/zero/plan": [r"lib/comm/(shape|traffic)\.hpp", r"lib/collective/(description|plan|traits)\.hpp"],

@@ -46,8 +46,10 @@ def step_bytes(trace, planned):
 
 
 def sends_differences(trace):
-    """Whether the first step of a run sends other weights than those behind it: whole ones, where they send differences."""
-    return json.loads(trace["config_json"])["zeropp"].get("weight_differences", False)
+    """Whether the first step of a run sends other weights than those behind it: whole ones, where they send differences. Below stage 3 a
+    gather before it does."""
+    config = json.loads(trace["config_json"])
+    return config["zero_optimization"]["stage"] == 3 and config["zeropp"].get("weight_differences", False)
 
 
 def wrong_steps(trace, planned, first=None):

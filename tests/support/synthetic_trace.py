@@ -119,7 +119,7 @@ def moment_bytes(c, elements):
     return c["states"] * {None: 4 * elements, "bf16": 2 * elements, "int8": elements * 68 // 64}[c["moments"]]
 
 
-def memory_of(c, shards, ranks, element, parts):
+def memory_of(c, of_units, ranks, element, parts):
     """Each kind of state by the stages that hold it, a shard or the whole."""
     stored = "int8:256" if c["feedback_dtype"] == "int8" else "none"
     group = c["shard"] or ranks
@@ -130,16 +130,18 @@ def memory_of(c, shards, ranks, element, parts):
         copies = ranks // group
         errors["error_feedback_across"] = sum(image(stored, up(-(-part // copies), 16 // element), 4)
                                               for part in parts for _ in range(2 * (copies + 1)))
+    shards = sum(of_units)
     whole = shards * group
     copy = element * whole // c["hpz"] if c["hpz"] > 1 else 0
     copies = {"secondary": 0, "offloaded_secondary": copy} if c["hpz_device"] == "cpu" else {"secondary": copy}
+    images = {"weight_images": sum(image(c["codecs"][0], count, element) for count in of_units)} if c["images"] else {}
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
             "moments": moment_bytes(c, [whole, shards, shards, shards][c["stage"]]),
             "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
             "compute_shard": 0,
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
             "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
-            **copies, **errors,
+            **copies, **images, **errors,
             **({"measurement": 99} if c["measure"] else {}), "arena": 12345, "activations": 678}
 
 
@@ -242,7 +244,7 @@ def path_of(c, key):
 
 def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
-    c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, hpz=1, hpz_device="", qgz=False, bf16=False, bucket=5000, micro=2,
+    c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, images=False, hpz=1, hpz_device="", qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, cpu_checkpointing=False, interrupted="", planned=None, first=0, cuda=False,
              offload=None,  # ratio, elements of a piece, buffers
@@ -366,6 +368,8 @@ def make(case):
     if c["feedback"]:
         own["error_feedback"] = {"hops": "both" if len(c["feedback"]) == 2 else c["feedback"][0], "beta": 0.5,
                                  "reset_period": 0, "dtype": c["feedback_dtype"]}
+    if c["images"]:
+        own["keep_weight_images"] = True
     if c["hpz_device"]:
         own["hpz_device"] = c["hpz_device"]
     if c["offload"]:
@@ -395,7 +399,7 @@ def make(case):
     counters = {"nonfinite_steps": sum(c["skipped"]) * n,
                 "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n}
     counters = {name: value for name, value in counters.items() if value}
-    memory = memory_of(c, sum(shard), n, element, [sum(part) for part in parts])
+    memory = memory_of(c, shard, n, element, [sum(part) for part in parts])
     updated = [size * (n if c["stage"] == 0 else 1) for size in shard]
     if c["offload"]:
         offload_memory(c, memory, updated, element)
@@ -502,7 +506,8 @@ CASES = {
     "plain": {},
     "stage 0": dict(stage=0), "stage 1": dict(stage=1, gather="two-level"),
     "stage 2": dict(stage=2, reduce="ordered"), "bf16": dict(bf16=True),
-    "qwz": dict(qwz=True), "hpz": dict(hpz=2), "hpz over nodes": dict(nodes=4, hpz=4),
+    "qwz": dict(qwz=True), "kept images": dict(qwz=True, images=True), "kept images with hpz": dict(FEATURES, images=True, bf16=True),
+    "hpz": dict(hpz=2), "hpz over nodes": dict(nodes=4, hpz=4),
     "hpz on the host": dict(FEATURES, bf16=True, hpz_device="cpu"), "hpz on GPUs": dict(hpz=2, hpz_device="device", cuda=True),
     "hpz on the host of GPUs": dict(hpz=2, hpz_device="cpu", cuda=True, offload=(0.6, 1000, 4)),
     "hpz inside a node": dict(nodes=2, local=4, hpz=2), "qgz": dict(qgz=True, reduce="2-hop"),

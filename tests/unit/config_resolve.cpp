@@ -194,7 +194,7 @@ TEST(ConfigResolve, WeightDifferencesNeedACopyInEachOfSeveralNodes) {
   const TrainConfig config = resolved(text(3, qwz + hpz), machine(2, 2));
   EXPECT_TRUE(config.zero.weight_differences.enabled);
   EXPECT_EQ(codec::to_string(config.zero.weight_differences.codec), "int4:128");
-  EXPECT_THAT(refusal(text(2, qwz), machine(2, 2)), HasSubstr("needs zero_optimization.stage 3"));
+  EXPECT_THAT(refusal(text(0, qwz), machine(2, 2)), HasSubstr("set the stage to 1, 2 or 3"));
   EXPECT_THAT(refusal(text(3, hpz), machine(2, 2)), HasSubstr("zero_quantized_weights"));
   const auto* const partition = "needs zero_optimization.zero_hpz_partition_size 2";
   EXPECT_THAT(refusal(text(3, qwz), machine(2, 2)), HasSubstr(partition));
@@ -221,6 +221,40 @@ TEST(ConfigResolve, WeightDifferencesNeedACopyInEachOfSeveralNodes) {
                         machine(2, 2)),
                 HasSubstr("zeropp.weight_differences"));
   }
+}
+
+TEST(ConfigResolve, WeightDifferencesBelowStageThreeGoToTheResidentWeights) {
+  const auto text = [](int stage, const std::string& own, const std::string& more = "") {
+    return R"({"zero_optimization":{"stage":)" + std::to_string(stage) +
+           R"(,"zero_quantized_weights":true)" + more + R"(},"zeropp":{"weight_differences":true)" +
+           own + "}" + R"(,"bf16":{"enabled":true}})";
+  };
+  for (const int stage : {1, 2}) {
+    for (const Machine& place : {machine(1, 1), machine(1, 4), machine(2, 2), machine(3, 1)}) {
+      const TrainConfig config = resolved(
+          text(stage, R"(,"all_gather_algorithm":"flat","weight_copy_dtype":"compute")"), place);
+      EXPECT_TRUE(config.zero.refreshes_differences());
+      EXPECT_FALSE(config.zero.exchanges_differences());
+      EXPECT_FALSE(config.zero.has_secondary());
+    }
+    EXPECT_THAT(refusal(text(stage, R"(,"weight_copy_dtype":"fp32")"), machine(2, 2)),
+                HasSubstr("zeropp.weight_copy_dtype fp32 at zero_optimization.stage"));
+    EXPECT_THAT(
+        refusal(text(stage, R"(,"evaluation_interval":1,"averaged_steps":1)"), machine(2, 2)),
+        HasSubstr("averaged_steps"));
+    EXPECT_THAT(refusal(text(stage, "", R"(,"zero_hpz_partition_size":2)"), machine(2, 2)),
+                HasSubstr("zero_hpz_partition_size"));
+    EXPECT_THAT(refusal(text(stage, R"(,"hpz_device":"cpu")"), machine(2, 2)),
+                HasSubstr("no effect"));
+    EXPECT_NO_THROW((void)resolved(
+        text(stage, R"(,"measure_quantization_error":1,"weight_refresh_interval":2)"),
+        machine(2, 2)));
+  }
+  // Where training is in fp32 both types are that.
+  EXPECT_NO_THROW(
+      (void)resolved(R"({"zero_optimization":{"stage":2,"zero_quantized_weights":true},"zeropp":{)"
+                     R"("weight_differences":true,"weight_copy_dtype":"fp32"}})",
+                     machine(2, 2)));
 }
 
 TEST(ConfigResolve, SecondaryPartitionFitsTheNodes) {

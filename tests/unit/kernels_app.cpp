@@ -68,6 +68,7 @@ std::pair<std::size_t, std::size_t> bytes_of(const Case& of, const Choice& choic
   const std::size_t table = (tokens.size() + s.length) * c;
   const std::string from = of.variant.substr(0, of.variant.find('>'));
   const std::string to = of.variant.substr(of.variant.find('>') + 1);
+  const std::string image = of.variant.substr(of.variant.find(':') + 1);  // "two-kernels:int8:256"
   const std::size_t block = from == "int8:256" ? kBlock8 : kBlock4;
   const std::size_t slice = std::max<std::size_t>(n / 32 / block, 1) * block;
   const bool adds = of.variant == "add";
@@ -86,6 +87,7 @@ std::pair<std::size_t, std::size_t> bytes_of(const Case& of, const Choice& choic
       {"adamw/-", {16 * n, 12 * n + narrow}},
       {"adamw/moments=bf16", {12 * n, 8 * n + narrow}},
       {"adamw/moments=int8", {8 * n + bytes8, 4 * n + bytes8 + narrow}},
+      {"adamw_encode/" + of.variant, {16 * n, 12 * n + wire(image, n)}},
       {"gradient_norm/-", {4 * n, 8 * ((n + 1023) / 1024)}},
       {"add/-", {8 * n, 4 * n}},
       {"embedding_forward/-", {table * e + 4 * r, r * c * 4}},

@@ -383,6 +383,38 @@ TEST(PlanCosts, CopiesAreGatheredInAPieceForEachNode) {
   EXPECT_NEAR(bytes(cut), bytes(whole), 1e-9 * bytes(whole));
 }
 
+/// Below stage 3 a refresh by differences makes them, and adds them to the whole weights.
+TEST(PlanCosts, RefreshesByDifferencesTakeWhatTheyReadAndWriteLonger) {
+  const Cluster cluster = round_numbers(4);
+  config::TrainConfig config = resolved(2);
+  config.zero.quantized_weights = true;
+  config.zero.weight_differences = {.enabled = true, .codec = config.zero.weight_codec};
+  const comm::Topology topology = planned_topology(2, 4);
+  const auto refreshes = [&](std::size_t interval) {
+    config.zero.weight_differences.refresh_interval = interval;
+    const PlannedRun run(config, topology, 5000);
+    const zero::RankPlan& plan = run.plans();
+    const zero::ScheduleInput& input = plan.step.input;
+    const std::vector<OpCost> costs =
+        op_costs(plan.step.update,
+                 {config, topology, input, input.units, plan.codecs, plan.choice, 5000}, cluster);
+    return std::pair(
+        std::vector<OpCost>(costs.end() - static_cast<long>(plan.units.size()), costs.end()),
+        plan.units);
+  };
+  const auto [whole, units] = refreshes(1);
+  const auto [differences, same_units] = refreshes(0);
+  ASSERT_EQ(whole.size(), units.size());
+  ASSERT_FALSE(units.empty());
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const double moved = static_cast<double>(units[u].shard) * (4 + 2 + 2) +
+                         static_cast<double>(units[u].padded) * 2;
+    EXPECT_NEAR(seconds_on(differences[u], Resource::gpu) - seconds_on(whole[u], Resource::gpu),
+                moved / 1e12 / static_cast<double>(whole[u].pieces), 1e-12);
+    EXPECT_EQ(seconds_on(differences[u], Resource::rails), seconds_on(whole[u], Resource::rails));
+  }
+}
+
 TEST(PlanCosts, SlowLinksMakeEveryFeaturePay) {
   Cluster cluster = round_numbers(4);
   cluster.rails.lanes.front().rate = 1e8;

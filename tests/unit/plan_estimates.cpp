@@ -121,6 +121,23 @@ TEST(PlannedBytes, StagesBelowThree) {
   EXPECT_EQ(e.initial, Sent{});
 }
 
+TEST(PlannedBytes, DifferencesBelowStageThreeSendTheirCodes) {
+  for (const int stage : {1, 2}) {
+    config::TrainConfig config = gpt(stage, 16);
+    config.zero.quantized_weights = true;
+    const Estimate whole = of(config, 2, 8);
+    config.zero.weight_differences.enabled = true;
+    const Estimate e = of(config, 2, 8);
+    EXPECT_EQ(e.initial, whole.initial);
+    EXPECT_EQ(whole.step.update, whole.initial);
+    const double ratio = out_of_node(e.step.update, 2) / out_of_node(whole.step.update, 2);
+    EXPECT_NEAR(ratio, (0.5 + 2.0 / 128) / (1 + 2.0 / 256), 0.001);
+    EXPECT_EQ(e.step.backward, whole.step.backward);
+    config.zero.weight_differences.refresh_interval = 1;
+    EXPECT_EQ(of(config, 2, 8).step.update, whole.step.update);
+  }
+}
+
 TEST(PlannedBytes, OneRankSendsNothing) {
   for (const int stage : {0, 1, 2, 3}) {
     EXPECT_EQ(of(gpt(stage, 1), 1, 1).step.total(), Sent{}) << stage;

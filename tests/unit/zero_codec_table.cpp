@@ -84,6 +84,26 @@ TEST(CodecTable, TheLastEntryWhoseStepHasComeDecides) {
   EXPECT_EQ(table.gradient_groups(), (std::vector<std::size_t>{0, 1, 1, 1, 1}));
 }
 
+/// Stage 3 sends the weights of a step in it, stages 1 and 2 those of the next one.
+TEST(CodecTable, WholeWeightsGoAfterAsManyStepsAtEveryStage) {
+  Options options;
+  options.quantized_weights = true;
+  options.weight_differences = {.enabled = true, .refresh_interval = 3};
+  const std::vector<Unit> units{Unit{"any", {}, 0}};
+  for (const int stage : {1, 2, 3}) {
+    options.stage = stage;
+    const CodecTable table(options, units);
+    const std::uint64_t ahead = stage == 3 ? 0 : 1;
+    std::vector<std::uint64_t> whole;
+    for (std::uint64_t step = 0; step < 9; ++step) {
+      EXPECT_EQ(table.at(step).whole_weights, table.refreshes_at(step));
+      if (table.refreshes_at(step)) whole.push_back(step + ahead);
+    }
+    const std::vector<std::uint64_t> of_stage_3{0, 3, 6};
+    EXPECT_EQ(whole, stage == 3 ? of_stage_3 : (std::vector<std::uint64_t>{3, 6, 9})) << stage;
+  }
+}
+
 TEST(CodecTable, UnitsOfEqualCodecsInAllStepsAreOneGroup) {
   Options options = quantized();
   options.codec_schedule = {

@@ -173,7 +173,7 @@ TEST(Schedule, HpzGathersGloballyOnceAUnitAfterAStep) {
 TEST(Schedule, DifferencesBringEachUnitsCopyUpToDateOnceBeforeItIsGathered) {
   for (const bool overlap : {false, true}) {
     ScheduleInput in = make_input(3, true, 2, 1 << 20, overlap, true, 1 << 20);
-    in.differences = true;
+    in.exchanges = true;
     const Schedule behind = make_step_schedule(in, false);
     EXPECT_EQ(count(behind, OpKind::exchange), 5U);
     EXPECT_EQ(count(behind, OpKind::gather_secondary), 2 * 12U);
@@ -270,7 +270,7 @@ TEST(Schedule, OrdersEveryReadAfterItsWrites) {
     const auto pick = [&](std::size_t n) { return random() % n; };
     ScheduleInput in = make_input(trial % 4, pick(2) == 1, 1 + pick(3), pick(3) * 500, pick(2) == 1,
                                   pick(2) == 1, 200 + pick(6000));
-    in.differences = in.hpz && pick(2) == 1;
+    in.exchanges = in.hpz && pick(2) == 1;
     const Schedule schedule = make_step_schedule(in, pick(2) == 1);
     const auto before = order_of(schedule);
     std::map<std::size_t, std::size_t> gathered;           // unit -> its latest gather
@@ -370,7 +370,7 @@ TEST(Schedule, AHostThatWaitsEndsReductionsInTime) {
     ScheduleInput in = make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(4),
                                   pick(3) * 500, pick(4) > 0, pick(2) == 1, 100 + pick(6000));
     in.over_replicas = in.preset.shard_parameters && pick(2) == 1;
-    in.differences = in.hpz && pick(2) == 1;
+    in.exchanges = in.hpz && pick(2) == 1;
     in.reuse_elements = pick(3) * 700;
     in.max_live_elements = 500 + pick(4000);
     if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
@@ -527,11 +527,23 @@ TEST(Volume, IsTheSumOverTheSchedule) {
   const comm::Bytes bytes = volume(make_step_schedule(in, false), volumes);
   EXPECT_EQ(bytes.inter, 5 * 100 + 2 * in.buckets.size() * 10000);
   EXPECT_EQ(bytes.intra, 5 * 1 + 15 * 10 + 2 * in.buckets.size() * 1000);
-  in.differences = true;
+  in.exchanges = true;
   volumes.exchange.assign(in.units.size(), {0, 50});
   const comm::Bytes exchanged = volume(make_step_schedule(in, false), volumes);
   EXPECT_EQ(exchanged.inter, 5 * 50 + 2 * in.buckets.size() * 10000);
   EXPECT_EQ(exchanged.intra, 20 * 10 + 2 * in.buckets.size() * 1000);
+}
+
+/// What a first refresh sends are whole weights, whatever those of updated ones send.
+TEST(Volume, OfTheFirstRefreshIsThatOfWholeWeights) {
+  const ScheduleInput in = make_input(2, false, 1, 1 << 20, true, false, 1 << 20);
+  Volumes volumes;
+  for (std::size_t u = 0; u < in.units.size(); ++u) {
+    volumes.gather.push_back({1, 100});
+    volumes.refresh.push_back({7, 70});
+  }
+  EXPECT_EQ(volume(make_initial_schedule(in), volumes).inter, 100 * in.units.size());
+  EXPECT_EQ(volume(make_update_schedule(in), volumes).inter, 70 * in.units.size());
 }
 
 }  // namespace

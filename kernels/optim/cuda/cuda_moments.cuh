@@ -45,7 +45,7 @@ __device__ __forceinline__ void update_bf16_moments(const GradientScale& scale, 
   Bf16* const state[] = {global(static_cast<Bf16*>(piece.state[State]))...};
   const float decay = piece.decay ? c.decay : Update::no_decay;
   const bool aligned = all_aligned(16, gradient, weight) && all_aligned(8, state[State]...) &&
-                       all_aligned(8, piece.narrow) && piece.number % 4 == 0;
+                       all_aligned(kNarrowQuad<Narrow>, piece.narrow) && piece.number % 4 == 0;
   const unsigned quads = aligned ? piece.count / 4 : 0;
   for (unsigned first = threadIdx.x; first < quads; first += kMomentTurns * kUpdateThreads) {
     float4 g[kMomentTurns];
@@ -176,7 +176,7 @@ __device__ __forceinline__ void update_int8_moments(const GradientScale& scale,
   float* const scales[] = {global(piece.scale[State])...};
   const float decay = piece.decay ? c.decay : Update::no_decay;
   const bool aligned = all_aligned(16, gradient, weight) && all_aligned(4, state[State]...) &&
-                       all_aligned(8, piece.narrow);
+                       all_aligned(kNarrowQuad<Narrow>, piece.narrow);
   __syncthreads();
   const unsigned quads = (piece.count + 3) / 4;  // the last may have less than four elements
   // All threads take every turn: they meet in encode_quad().

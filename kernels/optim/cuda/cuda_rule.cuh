@@ -1,6 +1,7 @@
 // An optimizer over a table of pieces, a thread block a piece: the host's arithmetic, element by
 // element. One kernel for each update of a rule, 16-bit dtype and kind of moments
-// (cuda_moments.cuh: those that are not fp32).
+// (cuda_moments.cuh: those that are not fp32); of updates with two moments one more for each kind
+// of moments, a thread block a tile, that encodes the weights (update_image.hpp).
 #pragma once
 
 #include <type_traits>
@@ -9,6 +10,7 @@
 #include "kernels/core/cuda/launch.cuh"
 #include "kernels/core/view.hpp"
 #include "kernels/optim/cuda/cuda_moments.cuh"
+#include "kernels/optim/cuda/encode_weights.cuh"
 #include "kernels/optim/cuda/quads.cuh"
 #include "kernels/optim/cuda/update_block.cuh"
 #include "kernels/optim/registry.hpp"
@@ -31,8 +33,8 @@ __device__ __forceinline__ void update_piece(const GradientScale& scale,
   float* const state[sizeof...(State) + 1] = {global(static_cast<float*>(piece.state[State]))...,
                                               nullptr};
   const float decay = piece.decay ? c.decay : Update::no_decay;
-  const bool aligned =
-      all_aligned(16, gradient, weight, state[State]...) && all_aligned(8, piece.narrow);
+  const bool aligned = all_aligned(16, gradient, weight, state[State]...) &&
+                       all_aligned(kNarrowQuad<Narrow>, piece.narrow);
   const unsigned quads = aligned ? piece.count / 4 : 0;
   for (unsigned first = threadIdx.x; first < quads; first += kTurns * kUpdateThreads) {
     float4 g[kTurns];
@@ -73,17 +75,55 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
   update_piece<Update, Narrow>(scale, c, piece, std::make_index_sequence<Update::states>());
 }
 
+/// A piece, by all threads of the thread block.
+template <class Update, class Narrow, Moments Kind>
+__device__ __forceinline__ void update_any(const GradientScale& scale, std::uint64_t draws,
+                                           const typename Update::Constants& c,
+                                           const UpdatePiece& piece) {
+  constexpr auto kStates = std::make_index_sequence<Update::states>();
+  if constexpr (Kind == Moments::fp32) {
+    update_piece<Update, Narrow>(scale, c, piece, kStates);
+  } else if constexpr (Kind == Moments::bf16) {
+    update_bf16_moments<Update, Narrow>(scale, draws, c, piece, kStates);
+  } else {
+    update_int8_moments<Update, Narrow>(scale, c, piece, kStates);
+  }
+}
+
 /// The kernel for moments that are not fp32.
 template <class Update, class Narrow, Moments Kind>
 __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
     update_moments_kernel(GradientScale scale, std::uint64_t draws, typename Update::Constants c,
                           const UpdatePiece* pieces) {
   const UpdatePiece piece = pieces[blockIdx.x];
-  constexpr auto kStates = std::make_index_sequence<Update::states>();
-  if constexpr (Kind == Moments::bf16) {
-    update_bf16_moments<Update, Narrow>(scale, draws, c, piece, kStates);
+  update_any<Update, Narrow, Kind>(scale, draws, c, piece);
+}
+
+/// The kernel that encodes as well: a tile's pieces, one after the other, leave their new weights
+/// in shared memory too.
+template <class Update, Moments Kind>
+__global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
+    update_tiles_kernel(GradientScale scale, std::uint64_t draws, typename Update::Constants c,
+                        ImageFormat format, const UpdatePiece* pieces, const ImageTile* tiles) {
+  __shared__ alignas(16) float weights[kImageTile];
+  const ImageTile tile = tiles[blockIdx.x];
+  const bool covered = tile.pieces == 1 && pieces[tile.first].count == kImageTile;
+  if (!covered) {
+    for (unsigned i = threadIdx.x; i < kImageTile; i += kUpdateThreads) {
+      weights[i] = i < tile.values ? global(tile.weight)[i] : 0.0F;
+    }
+    __syncthreads();
+  }
+  for (unsigned i = 0; i < tile.pieces; ++i) {
+    UpdatePiece piece = pieces[tile.first + i];
+    piece.narrow = weights + (piece.weight - tile.weight);
+    update_any<Update, InTile, Kind>(scale, draws, c, piece);
+    __syncthreads();  // what a piece keeps in shared memory makes room for the next one's
+  }
+  if (format.bits == 8) {
+    encode_weights<codec::format::int8::Format>(weights, tile, format);
   } else {
-    update_int8_moments<Update, Narrow>(scale, c, piece, kStates);
+    encode_weights<codec::format::int4::Format>(weights, tile, format);
   }
 }
 
@@ -118,11 +158,36 @@ void update(const Options& options, const Step& step, Dtype narrow,
   });
 }
 
+/// UpdateTiles of a rule whose updates have two moments.
+template <class Rule>
+void update_tiles(const Options& options, const Step& step, const ImageFormat& format,
+                  std::span<const UpdatePiece> pieces, std::span<const ImageTile> tiles,
+                  StreamHandle stream) {
+  if (tiles.empty()) return;
+  Rule::with_update(options, [&](auto chosen) {
+    using Update = decltype(chosen);
+    if constexpr (Update::states == kMostStates) {
+      with_moments<Update::states>(options.moments, [&](auto kind) {
+        update_tiles_kernel<Update, kind()>
+            <<<static_cast<unsigned>(tiles.size()), kUpdateThreads, 0, cuda::stream_of(stream)>>>(
+                step.scale, step.draws, Update::constants(options, step.t), format, pieces.data(),
+                tiles.data());
+        cuda::check_launch();
+      });
+    }
+  });
+}
+
 }  // namespace cuda_ops
 
 template <class Rule>
 UpdatePieces cuda_update() {
   return cuda_ops::update<Rule>;
+}
+
+template <class Rule>
+UpdateTiles cuda_update_tiles() {
+  return cuda_ops::update_tiles<Rule>;
 }
 
 }  // namespace zeropp::optim

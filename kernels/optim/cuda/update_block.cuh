@@ -1,4 +1,5 @@
-// The thread block of an optimizer's kernels, and its stores of the 16-bit weights that follow.
+// The thread block of an optimizer's kernels, and its stores of the weights that follow: in 16
+// bits, or fp32 in a tile of shared memory, for what encodes them there.
 #pragma once
 
 #include <type_traits>
@@ -16,10 +17,19 @@ inline constexpr unsigned kLoads = 8;  ///< of 16 bytes that a thread has in fli
 
 static_assert(sizeof(UpdatePiece) == 72);
 
+/// In place of a 16-bit type: UpdatePiece::narrow is a place in shared memory for the fp32 weights.
+struct InTile {};
+
+/// Alignment of four weights that follow, in bytes.
+template <class Narrow>
+inline constexpr unsigned kNarrowQuad = std::is_same_v<Narrow, InTile> ? 16 : 8;
+
 /// The 16-bit words of four new weights. `Narrow` float: there are none.
 template <class Narrow>
 __device__ void narrow_quad(void* words, unsigned q, const float4& w) {
-  if constexpr (!std::is_same_v<Narrow, float>) {
+  if constexpr (std::is_same_v<Narrow, InTile>) {
+    static_cast<float4*>(words)[q] = w;
+  } else if constexpr (!std::is_same_v<Narrow, float>) {
     static_assert(sizeof(Narrow) == 2);
     const auto pair = [](float low, float high) {
       const unsigned high_bits = saturating_cast<Narrow>(high).bits;
@@ -31,7 +41,9 @@ __device__ void narrow_quad(void* words, unsigned q, const float4& w) {
 
 template <class Narrow>
 __device__ void narrow_one(void* words, unsigned i, float w) {
-  if constexpr (!std::is_same_v<Narrow, float>) {
+  if constexpr (std::is_same_v<Narrow, InTile>) {
+    static_cast<float*>(words)[i] = w;
+  } else if constexpr (!std::is_same_v<Narrow, float>) {
     static_cast<Narrow*>(global(words))[i] = saturating_cast<Narrow>(w);
   }
 }

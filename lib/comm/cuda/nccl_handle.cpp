@@ -108,6 +108,7 @@ void NcclHandle::watch(Seconds waited) {
 void NcclHandle::end(bool orderly, const std::string& cause) noexcept {
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
+  if (!orderly && let_go_) let_go_();
   // The calls run on threads of their own, which begin on the first GPU.
   int device = 0;
   (void)cudaGetDevice(&device);

@@ -16,8 +16,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/poll.hpp"
@@ -54,6 +56,9 @@ class NcclHandle {
   void unless_ended(Call&& call) noexcept {
     if (comm_ != nullptr) call(comm_);
   }
+  /// Sets what is called when the communicator is aborted, before it is: it lets streams go on that
+  /// wait for other ranks by other means than NCCL's. Empty: nothing.
+  void at_abort(std::function<void()> let_go) { let_go_ = std::move(let_go); }
   /// Runs several calls, as run() does one, that NCCL is to start as one operation, on every one of
   /// `handles`: `calls(i, communicator of handle i)` returns the first result that is an error, or
   /// ncclSuccess.
@@ -99,6 +104,7 @@ class NcclHandle {
   int rank_;
   int exceptions_ = std::uncaught_exceptions();
   ncclComm_t comm_ = nullptr;  ///< null once it was ended
+  std::function<void()> let_go_;
   const char* operation_ = "creation";
   ncclResult_t last_ = ncclSuccess;
 };

@@ -1,8 +1,10 @@
-// The all-gathers along the rails that bring the nodes' copies of the weights up to date: of
-// differences to the copies, and of whole weights, planned once per unit, phase and codec. The own
-// shard goes through the codec as well, so that all nodes' copies have the same bits, and what
-// encoding a difference loses is in the next one. Owns plans only; the engine lends memory, enough
-// for either. Source: SDP4Bit (arXiv 2410.15526), section 3.1, there without sharded weights.
+// The all-gathers that bring copies of the weights up to date with differences, planned once per
+// unit, phase and codec. At stage 3 they go along the rails to the nodes' copies, to which whole
+// weights go that way as well. At stages 1 and 2 they go to every rank's resident weights, to which
+// WeightGather brings whole ones. The own shard goes through the codec as well, so that all copies
+// have the same bits, and what encoding a difference loses is in the next one. Owns plans only; the
+// engine lends memory, enough for either. Source: SDP4Bit (arXiv 2410.15526), section 3.1, which
+// does not shard the weights.
 #pragma once
 
 #include <array>
@@ -40,6 +42,11 @@ class WeightExchange {
   void start(std::size_t unit, Phase phase, ConstView shard, View copy,
              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
   void finish(std::size_t unit, Phase phase, StreamHandle stream);
+  /// Brings `resident`, the whole weights of a unit (padded, compute dtype), to those of which
+  /// `shard` is the own shard (compute dtype or fp32), by differences, at stages 1 and 2. `key`: as
+  /// that of start().
+  void refresh(std::size_t unit, Phase phase, ConstView shard, View resident,
+               std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
 
  private:
   /// A copy that lies on the host, and where it is brought up to date.
@@ -50,11 +57,15 @@ class WeightExchange {
   /// Plans of one unit differ in their label only; null where there is none.
   using ByPhase = std::array<std::unique_ptr<collective::AllGather>, kPhases>;
   [[nodiscard]] collective::AllGather& gather(std::size_t unit, Phase phase) const;
+  /// Starts to add the differences of all ranks to `copy`, of which piece `own_` is of the own
+  /// shard.
+  void start_differences(std::size_t unit, Phase phase, ConstView shard, View copy,
+                         std::span<std::byte> workspace, StreamHandle stream, std::uint64_t draws);
 
   const Options& options_;
   const std::vector<UnitPartition>& units_;
   Device device_;
-  std::size_t node_ = 0;        ///< number of the own node: of the own piece of a secondary shard
+  std::size_t own_ = 0;         ///< number of the own shard's piece of a copy
   int rail_ = 0;                ///< number of the own rail
   std::vector<Staged> staged_;  ///< by unit
   std::vector<ByPhase> difference_;

@@ -35,10 +35,6 @@ WeightGather::WeightGather(const Options& options, const CodecTable& codecs,
   }
 }
 
-collective::AllGather& WeightGather::global(std::size_t unit, Phase phase) const {
-  return *global_[unit][choice_[unit]].at(index_of(phase));
-}
-
 const std::vector<std::unique_ptr<collective::AllGather>>& WeightGather::secondary(
     std::size_t unit, Phase phase) const {
   return secondary_[unit].at(index_of(phase));

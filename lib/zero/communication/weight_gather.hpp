@@ -29,7 +29,14 @@ class WeightGather {
   void use(const std::vector<std::size_t>& choice) { choice_ = choice; }
 
   /// All-gather of the shards (compute dtype) of every rank into the padded unit (compute dtype).
-  [[nodiscard]] collective::AllGather& global(std::size_t unit, Phase phase) const;
+  [[nodiscard]] collective::AllGather& global(std::size_t unit, Phase phase) const {
+    return global(unit, phase, choice_[unit]);
+  }
+  /// The one that takes codecs.weights(unit)[codec].
+  [[nodiscard]] collective::AllGather& global(std::size_t unit, Phase phase,
+                                              std::size_t codec) const {
+    return *global_[unit][codec].at(index_of(phase));
+  }
   /// All-gathers of the secondary shards of every rank of the group into the padded unit: gather k
   /// is of piece k, into part k of as many of the unit.
   [[nodiscard]] const std::vector<std::unique_ptr<collective::AllGather>>& secondary(

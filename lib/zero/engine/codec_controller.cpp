@@ -79,7 +79,9 @@ void CodecController::apply() {
   const bool restored = choice_.weights.empty() && progress.steps.begun > 0;
   if (next.weights != (restored ? codecs.at(progress.steps.begun - 1) : choice_).weights)
     progress.secondary_version = 0;
-  if (progress.secondary_version == 0) next.whole_weights = true;
+  // Resident weights are there when a step sends differences to them.
+  if (progress.secondary_version == 0 && !context_.options.refreshes_differences())
+    next.whole_weights = true;
   if (next == choice_) return;
   const CodecChoice before = std::exchange(choice_, std::move(next));
   context_.plan.use(choice_);

@@ -58,6 +58,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       weight_exchange_(options_, plan_.codecs, plan_.units, groups, recorder, device_),
       gradient_reduce_(options_, plan_.codecs, plan_.units, plan_.reductions.buckets, reduce_groups,
                        recorder, device_) {
+  optimizer_.prepare_images();
   record_units(plan_, model.units(), recorder);
 }
 

@@ -63,8 +63,8 @@ class Engine {
   /// SHA-256 over the fp32 master weights, by canonical shard: the same at every stage. On every
   /// rank.
   [[nodiscard]] std::string parameters_hash() const;
-  /// SHA-256, by node, over the copies of the weights that weight differences are added to: on rank
-  /// 0, and empty elsewhere and without weight differences.
+  /// SHA-256, by node or, at stages 1 and 2, by rank, over the copies of the weights that weight
+  /// differences are added to: on rank 0, and empty elsewhere and without weight differences.
   [[nodiscard]] std::vector<std::string> copy_hashes() const;
   /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
   /// For export and tests: through the control plane, one unit at a time.

@@ -11,27 +11,30 @@ namespace {
 const checkpoint::Slice kCopyVersion{"copy_version", sizeof(std::uint64_t), 1, 0, 1};
 }  // namespace
 
+std::size_t KeptCopies::pieces(std::size_t unit) const {
+  return memory_.copy(unit).count / context_.units()[unit].shard;
+}
+
 /// Copies are kept with what no tensor covers, which is encoded as well.
-checkpoint::Slice KeptCopies::slice(std::size_t unit, std::size_t node) const {
+checkpoint::Slice KeptCopies::slice(std::size_t unit, std::size_t number) const {
   const UnitPartition& of = context_.units()[unit];
-  const std::size_t ranks_per_node = context_.world_size() / of.secondary_pieces;
-  const std::size_t rank = node * ranks_per_node + context_.shard_rank() % ranks_per_node;
+  const std::size_t apart = context_.world_size() / pieces(unit);  // 1, or the ranks of a node
+  const std::size_t rank = number * apart + context_.shard_rank() % apart;
   return {fmt::format("{}/copy/{}", context_.model.units()[unit].name, name_of(of.secondary_dtype)),
           size_of(of.secondary_dtype), of.padded, rank * of.shard, of.shard};
 }
 
-View KeptCopies::piece(std::size_t unit, std::size_t node) const {
+View KeptCopies::piece(std::size_t unit, std::size_t number) const {
   const std::size_t shard = context_.units()[unit].shard;
-  return memory_.secondary->shard(unit).part(node * shard, shard);
+  return memory_.copy(unit).part(number * shard, shard);
 }
 
 std::vector<KeptSlice> KeptCopies::slices() const {
   std::vector<KeptSlice> slices;
   if (!context_.options.weight_differences.enabled) return slices;
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
-    const UnitPartition& unit = context_.units()[u];
-    if (unit.secondary == 0) continue;
-    const std::size_t own = context_.shard_rank() * unit.secondary_pieces / context_.world_size();
+    if (pieces(u) == 0) continue;
+    const std::size_t own = context_.shard_rank() * pieces(u) / context_.world_size();
     const auto* const from = static_cast<const std::byte*>(piece(u, own).data);
     slices.push_back({slice(u, own), [this, from](std::span<std::byte> to) {
                         context_.compute().copy(to.data(), from, to.size());
@@ -46,19 +49,20 @@ std::vector<KeptSlice> KeptCopies::slices() const {
 }
 
 bool KeptCopies::restore(const HasSlice& has, const ReadSlice& read) {
+  context_.recorder.copies_found = "none";
   if (!context_.options.weight_differences.enabled) return true;
   if (!has(kCopyVersion)) return false;
   const std::vector<UnitPartition>& units = context_.units();
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (units[u].secondary > 0 && !has(slice(u, 0))) return false;
+    if (pieces(u) > 0 && !has(slice(u, 0))) return false;
   }
   std::uint64_t version = 0;
   read(kCopyVersion, std::as_writable_bytes(std::span(&version, 1)));
   if (version == 0) return true;  // the run that saved them had not yet filled them either
   const Stream& compute = context_.compute();
   for (std::size_t u = 0; u < units.size(); ++u) {
-    memory_.secondary->set_version(u, version);
-    for (std::size_t k = 0; units[u].secondary > 0 && k < units[u].secondary_pieces; ++k) {
+    if (memory_.secondary) memory_.secondary->set_version(u, version);
+    for (std::size_t k = 0; k < pieces(u); ++k) {
       const View to = piece(u, k);
       std::vector<std::byte> values(to.bytes());
       read(slice(u, k), values);
@@ -66,8 +70,11 @@ bool KeptCopies::restore(const HasSlice& has, const ReadSlice& read) {
       compute.synchronize();
     }
   }
-  context_.progress.secondary_version = version;
-  context_.recorder.copies_found = version == context_.progress.version ? "current" : "behind";
+  Progress& progress = context_.progress;
+  const bool current = version == progress.version;
+  progress.secondary_version = version;
+  progress.gathered_initial = context_.options.refreshes_differences() && current;
+  context_.recorder.copies_found = current ? "current" : "behind";
   return true;
 }
 

@@ -1,7 +1,8 @@
-// The nodes' copies of the weights in a checkpoint, which weight differences are added to: of every
-// unit that has one "UNIT/copy/DTYPE", as padded, and on rank 0 the version of the weights that
-// they follow, "copy_version". Each rank keeps the piece of its own shard, and reads those of its
-// rail. Owns nothing; copies on the compute stream. Throws Error(io) with files.
+// The copies of the weights in a checkpoint, which weight differences are added to: of every unit
+// that has one "UNIT/copy/DTYPE", as padded, and on rank 0 the version of the weights that they
+// follow, "copy_version". Each rank keeps the piece of its own shard, and reads those of its rail
+// or, at stages 1 and 2, all. Owns nothing; copies on the compute stream. Throws Error(io) with
+// files.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +27,12 @@ class KeptCopies {
   bool restore(const HasSlice& has, const ReadSlice& read);
 
  private:
-  /// The piece of the own secondary shard of a unit that is of a shard of node `node`.
-  [[nodiscard]] checkpoint::Slice slice(std::size_t unit, std::size_t node) const;
-  [[nodiscard]] View piece(std::size_t unit, std::size_t node) const;
+  /// Shards of a unit that the own part of its copy has: one of each node's or, at stages 1 and 2,
+  /// of each rank's; 0 of a unit without a copy.
+  [[nodiscard]] std::size_t pieces(std::size_t unit) const;
+  /// Piece `number` of them.
+  [[nodiscard]] checkpoint::Slice slice(std::size_t unit, std::size_t number) const;
+  [[nodiscard]] View piece(std::size_t unit, std::size_t number) const;
 
   const EngineContext& context_;
   RankMemory& memory_;

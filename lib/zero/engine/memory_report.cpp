@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "lib/zero/plan/volume.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::zero {
 
@@ -47,6 +48,11 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
                    options.offload_optimizer, options.offload_param, context.plan.step.input.slabs);
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual[i]});
+  if (const WeightImages* const images = optimizer.images()) {
+    reports.push_back({kWeightImages,
+                       weight_image_memory(options, context.plan.codecs, context.units()),
+                       images->bytes()});
+  }
   for (MemoryReport& each : context.gradient_reduce.errors().memory())
     reports.push_back(std::move(each));
   for (MemoryReport& each : codecs.memory()) reports.push_back(std::move(each));

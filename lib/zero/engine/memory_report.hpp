@@ -10,8 +10,8 @@
 
 namespace zeropp::zero {
 
-/// The engine's state, what error feedback, adaptive bits and the error meter keep, the arena, and
-/// the model's own memory.
+/// The engine's state, kept images of weights, what error feedback, adaptive bits and the error
+/// meter keep, the arena, and the model's own memory.
 std::vector<MemoryReport> memory_report(const EngineContext& context, const RankMemory& memory,
                                         const RankOptimizer& optimizer,
                                         const CodecController& codecs);

@@ -14,9 +14,11 @@ struct StepCounts {
 
 struct Progress {
   StepCounts steps;
-  std::uint64_t version = 1;            ///< of the weights: every step and load increments it
-  std::uint64_t secondary_version = 0;  ///< that the secondary shards hold; 0: none
-  bool gathered_initial = false;        ///< resident weights are whole
+  std::uint64_t version = 1;  ///< of the weights: every step and load increments it
+  /// Version that the copies of the weights hold: secondary shards or, with weight differences at
+  /// stages 1 and 2, resident weights; 0: none.
+  std::uint64_t secondary_version = 0;
+  bool gathered_initial = false;  ///< resident weights are whole
 };
 
 }  // namespace zeropp::zero

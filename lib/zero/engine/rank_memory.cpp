@@ -102,6 +102,10 @@ View RankMemory::resident(std::size_t unit) const {
   return resident_weights[unit].view(plan_.units[unit].padded, compute_);
 }
 
+View RankMemory::copy(std::size_t unit) const {
+  return secondary ? secondary->shard(unit) : resident(unit);
+}
+
 View RankMemory::gradient_shard(std::size_t unit) const {
   const std::size_t count = plan_.units[unit].shard;
   const GradientSlabs& slabs = plan_.step.input.slabs;

@@ -55,6 +55,11 @@ struct RankMemory {
   /// 0. Empty where the master itself serves.
   [[nodiscard]] View compute_shard(std::size_t unit) const;
   [[nodiscard]] View resident(std::size_t unit) const;
+  /// The part of a unit's copy that weight differences are added to which this rank holds: its
+  /// secondary shard or, at stages 1 and 2, the resident weights. Shards of the rail's ranks, or of
+  /// all ranks, one after the other, in UnitPartition::secondary_dtype; empty of a unit without
+  /// one.
+  [[nodiscard]] View copy(std::size_t unit) const;
   [[nodiscard]] View gradient_shard(std::size_t unit) const;
   [[nodiscard]] View gradient_shard(const Segment& segment) const;
 

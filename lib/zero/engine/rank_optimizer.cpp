@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/zero/plan/offload_plan.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::zero {
 
@@ -42,6 +43,7 @@ RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options&
                        context.shard_rank(), context.options, options, context.device,
                        Workers::on_this_host(neighbours(context.groups)));
   }
+  if (keeps_weight_images(context.options)) images_.emplace(context);
   for (std::size_t u = 0; u < units.size(); ++u) make_weights(u);
   wait_for_files();
 }
@@ -61,6 +63,10 @@ std::vector<UnitArrays> RankOptimizer::device_arrays() const {
   return arrays;
 }
 
+void RankOptimizer::prepare_images() {
+  if (images_) images_->prepare_updates(shard_, device_arrays());
+}
+
 void RankOptimizer::begin_step(const Stream& compute) {
   if (offloaded_) offloaded_->begin(compute);
 }
@@ -68,7 +74,14 @@ void RankOptimizer::begin_step(const Stream& compute) {
 void RankOptimizer::update(const Op& op, std::uint64_t t, float gradient_scale, double clip) {
   const std::size_t unit = op.index;
   const Stream& on = context_.executor.stream(op.stream);
-  shard_.update(unit, t, gradient_scale, clip, on.handle());
+  const std::uint64_t version = context_.progress.version + 1;  // of the weights that it makes
+  const auto image = images_ ? images_->updated_image(unit) : std::nullopt;
+  if (image) {
+    shard_.update_image(*image, t, gradient_scale, clip, on.handle());
+    images_->set_written(unit, version);
+  } else {
+    shard_.update(unit, t, gradient_scale, clip, on.handle());
+  }
   if (context_.options.compute == Dtype::fp32) cast_to_compute(unit, on);
   if (offloaded_) {
     const auto begin = std::chrono::steady_clock::now();
@@ -76,6 +89,7 @@ void RankOptimizer::update(const Op& op, std::uint64_t t, float gradient_scale, 
     host_seconds_ +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
+  if (images_ && !image) images_->encode(unit, weight_shard(unit), version, on.handle());
   on.record(updated_[unit]);
 }
 
@@ -90,6 +104,7 @@ void RankOptimizer::cast_to_compute(std::size_t unit, const Stream& on) const {
 
 void RankOptimizer::make_weights(std::size_t unit) {
   const Stream& compute = context_.compute();
+  if (images_) images_->forget(unit);
   cast_to_compute(unit, compute);
   if (offloaded_) offloaded_->make_weights(unit, compute);
 }

@@ -14,6 +14,7 @@
 #include "lib/device/stream.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
+#include "lib/zero/engine/weight_images.hpp"
 #include "lib/zero/optimizer/file_weights.hpp"
 #include "lib/zero/optimizer/offloaded_optimizer.hpp"
 #include "lib/zero/optimizer/optimizer_shard.hpp"
@@ -27,12 +28,17 @@ class RankOptimizer {
   RankOptimizer(const EngineContext& context, const optim::Options& options,
                 const RankMemory& memory);
 
+  /// Prepares updates that write images of weights themselves. Called once, when the collectives of
+  /// the context are made. Throws Error(environment) when there is no memory.
+  void prepare_images();
+
   /// Gradients are final where `compute` is now. Before the updates of a step, of all units in
   /// order.
   void begin_step(const Stream& compute);
   /// Step `t` of the operation's unit, on its stream, with gradient_scale * gradient, clipped by
-  /// the factor `clip`: master, states, and the weights that follow. What is offloaded is done when
-  /// it returns; in a file the new weights are after wait_for_files().
+  /// the factor `clip`: master, states, the weights that follow, and the image of the new weights.
+  /// What is offloaded is done when it returns; in a file the new weights are after
+  /// wait_for_files().
   void update(const Op& op, std::uint64_t t, float gradient_scale, double clip);
   /// The latest update of a unit.
   [[nodiscard]] const Event& updated(std::size_t unit) const { return updated_[unit]; }
@@ -53,6 +59,10 @@ class RankOptimizer {
   [[nodiscard]] ConstView shard_to_gather(const Op& op);
   /// The part of the operation's workspace behind the shard that shard_to_gather() has put there.
   [[nodiscard]] std::span<std::byte> workspace_behind_shard(const Op& op) const;
+
+  /// Images that gathers of weights start from; null: none are kept.
+  [[nodiscard]] WeightImages* images() { return images_ ? &*images_ : nullptr; }
+  [[nodiscard]] const WeightImages* images() const { return images_ ? &*images_ : nullptr; }
 
   /// The part that the device steps.
   [[nodiscard]] const OptimizerShard& on_device() const { return shard_; }
@@ -78,6 +88,7 @@ class RankOptimizer {
   OptimizerShard shard_;
   std::optional<FileWeights> file_weights_;
   std::optional<OffloadedOptimizer> offloaded_;
+  std::optional<WeightImages> images_;
   std::vector<Event> updated_;  ///< by unit
   double host_seconds_ = 0;
 };

@@ -24,9 +24,16 @@ void StepOperations::wait_for_updates(const Op& op) const {
 Finish StepOperations::gather(const Op& op, Phase phase) {
   collective::AllGather& gather = context_.weight_gather.global(op.index, phase);
   const View full = memory_.gathered(op);
-  gather.start(optimizer_.shard_to_gather(op), full, optimizer_.workspace_behind_shard(op),
-               stream_of(op),
-               weight_draws(context_.options.seed, context_.progress.version, op.index));
+  const std::uint64_t version = context_.progress.version;
+  WeightImages* const images = optimizer_.images();
+  if (images != nullptr && images->has(op.index)) {
+    gather.start_from_image(
+        images->image(op.index, optimizer_.weight_shard(op.index), version, stream_of(op)), full,
+        memory_.workspace(op), stream_of(op));
+  } else {
+    gather.start(optimizer_.shard_to_gather(op), full, optimizer_.workspace_behind_shard(op),
+                 stream_of(op), weight_draws(context_.options.seed, version, op.index));
+  }
   memory_.weights[op.index] = full;
   return [this, &gather, full](StreamHandle end) {
     gather.finish(end);
@@ -159,15 +166,33 @@ void StepOperations::gather_over_replicas(const Op& op) {
                                                    stream_of(op), replica_draws(op));
 }
 
-void StepOperations::refresh(const Op& op, Phase phase) {
+void StepOperations::refresh(const Op& op) {
   // An update gathers what it makes: the next version.
-  const std::uint64_t version = context_.progress.version + (phase == Phase::initial ? 0 : 1);
-  collective::AllGather& gather = context_.weight_gather.global(op.index, phase);
-  gather.start(optimizer_.shard_to_gather(op), memory_.resident(op.index),
-               optimizer_.workspace_behind_shard(op), stream_of(op),
-               weight_draws(context_.options.seed, version, op.index));
-  gather.finish(stream_of(op));
-  read_as_fp16(memory_.resident(op.index), stream_of(op));
+  const std::uint64_t version = context_.progress.version + (op.initial ? 0 : 1);
+  const std::uint64_t draws = weight_draws(context_.options.seed, version, op.index);
+  const Phase phase = training_phase(op);
+  const View resident = memory_.resident(op.index);
+  const ConstView shard = optimizer_.shard_to_gather(op);
+  const std::span<std::byte> workspace = optimizer_.workspace_behind_shard(op);
+  if (refreshes_by_differences(op)) {
+    context_.weight_exchange.refresh(op.index, phase, shard, resident, workspace, stream_of(op),
+                                     draws);
+  } else {
+    collective::AllGather& gather = context_.weight_gather.global(op.index, phase);
+    gather.start(shard, resident, workspace, stream_of(op), draws);
+    gather.finish(stream_of(op));
+  }
+  read_as_fp16(resident, stream_of(op));
+}
+
+bool StepOperations::refreshes_by_differences(const Op& op) const {
+  if (!context_.options.refreshes_differences()) return false;
+  if (!op.initial) return !context_.plan.choice.whole_weights;
+  // Before the first step there are resident weights only where a checkpoint had them: of stage 3,
+  // which had still to send what it updated last.
+  const Progress& progress = context_.progress;
+  return progress.secondary_version > 0 &&
+         !context_.plan.codecs.refreshes_at(progress.steps.begun - 1);
 }
 
 std::uint64_t StepOperations::reduction_draws(const Op& op) const {

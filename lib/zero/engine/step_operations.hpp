@@ -57,11 +57,13 @@ class StepOperations {
   void gather_sum(const Op& op);
   void reduce_over_replicas(const Op& op);
   void gather_over_replicas(const Op& op);
-  /// All-gathers updated weights, or initial ones, into the resident weights.
-  void refresh(const Op& op, Phase phase);
-  void refresh(const Op& op) { refresh(op, training_phase(op)); }
+  /// All-gathers updated weights, or initial ones, into the resident weights: whole, or how they
+  /// differ from these.
+  void refresh(const Op& op);
 
  private:
+  /// Whether the resident weights hold what the differences of a refresh can be added to.
+  [[nodiscard]] bool refreshes_by_differences(const Op& op) const;
   void read_as_fp16(View weights, StreamHandle on) const;
   /// Adds what a reduction summed to the gradient shards.
   void accumulate(const Op& op, StreamHandle on) const;

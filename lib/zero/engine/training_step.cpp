@@ -132,6 +132,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
     result.predicted += volume(plan.update, plan.volumes);
     context_.gradient_reduce.errors().commit(t, context_.compute().handle());
     ++progress.version;
+    hold_refreshed();
     codecs_.choose_widths();
   }
   end(result);
@@ -180,7 +181,13 @@ void TrainingStep::execute(const Schedule& schedule, StepClock& clock, OpHandler
 void TrainingStep::gather_initial() {
   if (std::exchange(context_.progress.gathered_initial, true)) return;
   execute(context_.plan.step.initial, clock_,
-          {.refresh = [&](const Op& op) { operations_.refresh(op, Phase::initial); }});
+          {.refresh = [&](const Op& op) { operations_.refresh(op); }});
+  hold_refreshed();
+}
+
+void TrainingStep::hold_refreshed() {
+  Progress& progress = context_.progress;
+  if (context_.options.refreshes_differences()) progress.secondary_version = progress.version;
 }
 
 double TrainingStep::evaluate(const Batch& batch) {

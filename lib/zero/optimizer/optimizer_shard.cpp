@@ -78,7 +78,8 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
       }
       initialize(units, unit, {0, n}, master(unit), seed, stream);
     }
-    add_pieces(units[unit], unit, arrays[unit], number, pieces);
+    state.number = number;
+    add_pieces(units[unit], unit, arrays[unit], pieces);
     number += units[unit].count;
   }
   pieces_ = Table<optim::UpdatePiece>(pieces, device_);
@@ -121,34 +122,41 @@ void OptimizerShard::add_moment(const KeptMoment& moment, std::size_t index, std
   piece.scale[index] = moment.scales + at / optim::kMomentBlock;
 }
 
+optim::UpdatePiece OptimizerShard::piece_of(const UpdateRange& range, std::size_t begin,
+                                            std::size_t unit, const Tensor& tensor,
+                                            std::size_t in_tensor, std::size_t at,
+                                            std::size_t count) const {
+  const bool narrow = range.compute_shard.count > 0;
+  optim::UpdatePiece piece{
+      .gradient = range.gradient.part(at - begin, count).as<float>(),
+      .weight = nullptr,
+      .state = {},
+      .narrow = narrow ? range.compute_shard.part(at - begin, count).data : nullptr,
+      .count = static_cast<std::uint32_t>(count),
+      .decay = tensor.decay || options_.decayed == "all",
+      .number = units_[unit].number + tensor.offset + in_tensor};
+  const bool own = range.master.data == nullptr;
+  const std::size_t from = own ? at : at - begin;
+  piece.weight = (own ? master(unit) : range.master).part(from, count).as<float>();
+  for (std::size_t i = 0; i < rule_.states; ++i) {
+    add_moment(own ? moment(unit, i) : range.moments[i], i, from, piece);
+  }
+  return piece;
+}
+
 void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
-                                std::uint64_t number, std::vector<optim::UpdatePiece>& pieces) {
+                                std::vector<optim::UpdatePiece>& pieces) {
   std::size_t begin = 0;
   for (const UpdateRange& range : arrays.ranges) {
     const std::size_t before = pieces.size();
     require_whole_blocks(begin);
-    const bool narrow = range.compute_shard.count > 0;
-    if (narrow) compute_dtype_ = range.compute_shard.dtype;
+    if (range.compute_shard.count > 0) compute_dtype_ = range.compute_shard.dtype;
     const auto add = [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here,
                          std::size_t length) {
       optim::for_each_piece(
           length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
-            const std::size_t at = here + first;
-            optim::UpdatePiece piece{
-                .gradient = range.gradient.part(at - begin, elements).as<float>(),
-                .weight = nullptr,
-                .state = {},
-                .narrow = narrow ? range.compute_shard.part(at - begin, elements).data : nullptr,
-                .count = static_cast<std::uint32_t>(elements),
-                .decay = tensor.decay || options_.decayed == "all",
-                .number = number + tensor.offset + in_tensor + first};
-            const bool own = range.master.data == nullptr;
-            const std::size_t from = own ? at : at - begin;
-            piece.weight = (own ? master(unit) : range.master).part(from, elements).as<float>();
-            for (std::size_t i = 0; i < rule_.states; ++i) {
-              add_moment(own ? moment(unit, i) : range.moments[i], i, from, piece);
-            }
-            pieces.push_back(piece);
+            pieces.push_back(
+                piece_of(range, begin, unit, tensor, in_tensor + first, here + first, elements));
           });
     };
     for_each_tensor(layout, unit, {begin, range.gradient.count}, add);
@@ -157,14 +165,55 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
   }
 }
 
+optim::Step OptimizerShard::step_of(std::uint64_t t, float gradient_scale, double clip) const {
+  return {.t = t,
+          .scale = {.mean = gradient_scale, .clip = static_cast<float>(clip)},
+          .draws = moment_draws(seed_, t)};
+}
+
 void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float gradient_scale, double clip,
                          StreamHandle stream) const {
-  rule_.on(device_.memory)(options_,
-                           {.t = t,
-                            .scale = {.mean = gradient_scale, .clip = static_cast<float>(clip)},
-                            .draws = moment_draws(seed_, t)},
-                           compute_dtype_, pieces_.all().subspan(pieces.first, pieces.count),
-                           stream);
+  rule_.on(device_.memory)(options_, step_of(t, gradient_scale, clip), compute_dtype_,
+                           pieces_.all().subspan(pieces.first, pieces.count), stream);
+}
+
+std::size_t OptimizerShard::add_image(const Unit& layout, std::size_t unit,
+                                      const UnitArrays& arrays, const optim::ImageFormat& format,
+                                      std::span<const ImageRange> ranges) {
+  const UpdateRange& range = arrays.ranges.front();
+  std::vector<optim::UpdatePiece> pieces;
+  std::vector<optim::ImageTile> tiles;
+  for (const ImageRange& image : ranges) {
+    optim::for_each_piece(
+        image.elements.count, optim::kImageTile, [&](std::size_t first, std::size_t count) {
+          const std::size_t at = image.elements.begin + first;
+          const std::size_t before = pieces.size();
+          for_each_tensor(
+              layout, unit, {at, count},
+              [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here,
+                  std::size_t length) {
+                pieces.push_back(piece_of(range, 0, unit, tensor, in_tensor, here, length));
+              });
+          const bool last = first + count == image.elements.count;
+          tiles.push_back({.weight = master(unit).part(at, count).as<float>(),
+                           .codes = image.codes + first * format.bits / 8,
+                           .scales = image.scales + first / format.block * optim::kImageScaleBytes,
+                           .first = static_cast<std::uint32_t>(before),
+                           .pieces = static_cast<std::uint32_t>(pieces.size() - before),
+                           .values = static_cast<std::uint32_t>(count),
+                           .padding = static_cast<std::uint32_t>(last ? image.padding : 0)});
+        });
+  }
+  images_.push_back({format, Table<optim::UpdatePiece>(pieces, device_),
+                     Table<optim::ImageTile>(tiles, device_)});
+  return images_.size() - 1;
+}
+
+void OptimizerShard::update_image(std::size_t image, std::uint64_t t, float gradient_scale,
+                                  double clip, StreamHandle stream) const {
+  const Image& made = images_[image];
+  rule_.tiles_on(device_.memory)(options_, step_of(t, gradient_scale, clip), made.format,
+                                 made.pieces.all(), made.tiles.all(), stream);
 }
 
 void OptimizerShard::update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,

@@ -44,6 +44,15 @@ struct UnitArrays {
   std::vector<UpdateRange> ranges;  ///< one after the other they are the extent
 };
 
+/// A chunk of the wire image of a unit's weights: of elements of the extent, one piece of an image
+/// by itself. The memory is others'.
+struct ImageRange {
+  Extent elements;
+  std::byte* codes = nullptr;
+  std::byte* scales = nullptr;
+  std::size_t padding = 0;  ///< bytes behind the scales
+};
+
 class OptimizerShard {
  public:
   /// Master weights are drawn element by element (same values at any world size), on `stream`;
@@ -91,6 +100,19 @@ class OptimizerShard {
   void update_part(std::size_t unit, std::size_t range, std::size_t index, std::size_t parts,
                    std::uint64_t t, float gradient_scale, double clip, StreamHandle stream) const;
 
+  /// Whether update_image() can be: this optimizer updates and encodes in one pass here.
+  [[nodiscard]] bool encodes() const { return rule_.tiles_on(device_.memory) != nullptr; }
+  /// Prepares updates of a unit that write the image of its new weights too; `ranges` are the
+  /// extent, cut at blocks of the codec. `layout` and `arrays`: those of the unit that the
+  /// constructor was given, in this object's memory. Returns the number that update_image() takes.
+  /// Throws Error(environment) when there is no memory.
+  std::size_t add_image(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
+                        const optim::ImageFormat& format, std::span<const ImageRange> ranges);
+  /// Runs update() of the image's unit, and writes the image: the bytes that encoding the new
+  /// master would give.
+  void update_image(std::size_t image, std::uint64_t t, float gradient_scale, double clip,
+                    StreamHandle stream) const;
+
   [[nodiscard]] std::size_t master_bytes() const;
   [[nodiscard]] std::size_t state_bytes() const;
 
@@ -105,16 +127,28 @@ class OptimizerShard {
     Buffer master;
     std::vector<Buffer> states;
     std::vector<Pieces> ranges;
+    std::uint64_t number = 0;  ///< of its first element among those of all units
+  };
+  struct Image {
+    optim::ImageFormat format;
+    Table<optim::UpdatePiece> pieces;
+    Table<optim::ImageTile> tiles;
   };
   /// Calls body(tensor, first element in the tensor, first element of the extent, elements) for
   /// each tensor of which something lies in `part` of the extent.
   template <class Body>
   void for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
                        const Body& body) const;
-  /// The pieces of a unit, behind those of the units before it. `number`: that of its first
-  /// element.
+  /// The pieces of a unit, behind those of the units before it.
   void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
-                  std::uint64_t number, std::vector<optim::UpdatePiece>& pieces);
+                  std::vector<optim::UpdatePiece>& pieces);
+  /// `count` elements of a range that begins at element `begin` of the extent, from element `at` of
+  /// the extent on, which is element `in_tensor` of the tensor.
+  [[nodiscard]] optim::UpdatePiece piece_of(const UpdateRange& range, std::size_t begin,
+                                            std::size_t unit, const Tensor& tensor,
+                                            std::size_t in_tensor, std::size_t at,
+                                            std::size_t count) const;
+  [[nodiscard]] optim::Step step_of(std::uint64_t t, float gradient_scale, double clip) const;
   /// Throws std::invalid_argument where moments need more of what they are cut at.
   void require_whole_blocks(std::size_t elements) const;
   /// Adds a moment from its element `at` on to a piece.
@@ -134,6 +168,7 @@ class OptimizerShard {
   std::vector<State> units_;
   Dtype compute_dtype_ = Dtype::fp32;  ///< fp32: there are none
   Table<optim::UpdatePiece> pieces_;
+  std::vector<Image> images_;
 };
 
 }  // namespace zeropp::zero

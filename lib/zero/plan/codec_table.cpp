@@ -60,7 +60,8 @@ std::vector<GradientCodecs> on_both_hops(const std::vector<codec::CodecSpec>& co
 }  // namespace
 
 CodecTable::CodecTable(const Options& options, const std::vector<Unit>& units)
-    : refresh_interval_(options.weight_differences.refresh_interval) {
+    : refresh_interval_(options.weight_differences.refresh_interval),
+      steps_ahead_(options.refreshes_differences() ? 1 : 0) {
   check_patterns(options, units);
   std::vector<std::vector<GradientCodecs>> over_steps;  // of each group
   for (const Unit& unit : units) {

@@ -29,7 +29,7 @@ struct GradientCodecs {
 struct CodecChoice {
   std::vector<std::size_t> weights;
   std::vector<std::size_t> gradients;
-  /// With weight differences: the next weights that go to the nodes' copies go there whole.
+  /// With weight differences: the weights that the step sends go whole.
   bool whole_weights = true;
   bool operator==(const CodecChoice&) const = default;
 };
@@ -49,10 +49,11 @@ class CodecTable {
   /// Codecs in force in the step after `step` others, and in evaluations before it. Adaptive values
   /// have index 0.
   [[nodiscard]] CodecChoice at(std::uint64_t step) const;
-  /// Whether what the step after `step` others sends to the nodes' copies are whole weights,
-  /// whatever the copies hold.
+  /// Whether what the step after `step` others sends, with weight differences, are whole weights,
+  /// whatever the copies hold. Weights after as many steps go the same way at every stage.
   [[nodiscard]] bool refreshes_at(std::uint64_t step) const {
-    return step == 0 || (refresh_interval_ > 0 && step % refresh_interval_ == 0);
+    const std::uint64_t taken = step + steps_ahead_;  // of the weights that are sent
+    return taken == 0 || (refresh_interval_ > 0 && taken % refresh_interval_ == 0);
   }
   /// Group of each unit: units of one group take the same gradient codecs in every step, and may
   /// share a bucket.
@@ -73,6 +74,8 @@ class CodecTable {
   static std::size_t index_at(const std::vector<Change>& changes, std::uint64_t step);
 
   std::size_t refresh_interval_;
+  /// Stage 3 sends weights in the step that uses them, stages 1 and 2 at the end of the one before.
+  std::uint64_t steps_ahead_;
   std::vector<UnitCodecs> units_;
   std::vector<std::size_t> groups_;
 };

@@ -39,12 +39,17 @@ WeightDescriptions::WeightDescriptions(const Options& options, const CodecTable&
     secondary.emplace_back();
     difference.emplace_back();
     copy.emplace_back();
+    if (options.refreshes_differences()) {
+      difference.back() = collective::describe_all_gather(
+          options.all_gather_algorithm, over_shards, difference_gather(options, units[u], phase));
+      difference.back()->workspace += difference_bytes(options, units[u]);
+    }
     if (units[u].secondary == 0) continue;
     secondary.back() =
         collective::describe_all_gather(options.secondary_gather_algorithm, {job, *job.secondary},
                                         secondary_gather(options, units[u], phase));
     repeat(*secondary.back(), units[u].secondary_pieces);
-    if (!options.weight_differences.enabled) continue;
+    if (!options.exchanges_differences()) continue;
     const collective::Ranks rail{job, job.rail};
     difference.back() = collective::describe_all_gather(
         kExchange, rail, difference_gather(options, units[u], phase));
@@ -62,9 +67,9 @@ void WeightDescriptions::add(const CodecChoice& choice, comm::Bytes collective::
                              Volumes& sums) const {
   for (std::size_t u = 0; u < global.size(); ++u) {
     sums.gather.push_back(global[u][choice.weights[u]].*value);
-    sums.refresh.push_back(global[u][choice.weights[u]].*value);
+    sums.refresh.push_back(refresh(u, choice).*value);
     sums.gather_secondary.push_back(secondary[u] ? (*secondary[u]).*value : comm::Bytes{});
-    sums.exchange.push_back(difference[u] ? exchange(u, choice).*value : comm::Bytes{});
+    sums.exchange.push_back(copy[u].empty() ? comm::Bytes{} : exchange(u, choice).*value);
   }
 }
 
@@ -88,9 +93,10 @@ void WeightDescriptions::add_memory(std::vector<UnitMemory>& memory) const {
     memory[u].refresh_workspace = memory[u].gather_workspace;
     memory[u].secondary_workspace = secondary[u] ? secondary[u]->workspace : 0;
     memory[u].exchange_workspace = most(copy[u]);
-    if (difference[u])
-      memory[u].exchange_workspace =
-          std::max(memory[u].exchange_workspace, difference[u]->workspace);
+    if (!difference[u]) continue;
+    std::size_t& taken =
+        copy[u].empty() ? memory[u].refresh_workspace : memory[u].exchange_workspace;
+    taken = std::max(taken, difference[u]->workspace);
   }
 }
 

@@ -34,8 +34,8 @@ struct WeightDescriptions {
   std::vector<std::vector<collective::Description>> global;  ///< by unit and codec
   std::vector<std::optional<collective::Description>>
       secondary;  ///< by unit, of all its pieces; with hpZ
-  /// By unit: the gather of differences, and with each codec that of whole weights into the copies;
-  /// with weight differences, else there is none.
+  /// By unit, with weight differences: the gather of differences and, where they go along the
+  /// rails, with each codec that of whole weights into the copies. Elsewhere there is none.
   std::vector<std::optional<collective::Description>> difference;
   std::vector<std::vector<collective::Description>> copy;
 
@@ -43,6 +43,12 @@ struct WeightDescriptions {
   [[nodiscard]] const collective::Description& exchange(std::size_t unit,
                                                         const CodecChoice& choice) const {
     return choice.whole_weights ? copy[unit][choice.weights[unit]] : *difference[unit];
+  }
+  /// Description of how a unit's updated weights become whole on every rank.
+  [[nodiscard]] const collective::Description& refresh(std::size_t unit,
+                                                       const CodecChoice& choice) const {
+    const bool whole = choice.whole_weights || !difference[unit];
+    return whole ? global[unit][choice.weights[unit]] : *difference[unit];
   }
 
  private:

@@ -25,7 +25,7 @@ collective::Parts parts_of(const std::vector<UnitPartition>& units, const Bucket
 const char* name_of(Phase phase) { return kPhaseNames.at(index_of(phase)); }
 
 Phase training_phase(const Op& op) {
-  if (op.kind == OpKind::refresh) return Phase::update;
+  if (op.kind == OpKind::refresh) return op.initial ? Phase::initial : Phase::update;
   return op.backward_phase ? Phase::backward : Phase::forward;
 }
 

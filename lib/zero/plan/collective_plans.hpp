@@ -39,8 +39,8 @@ collective::AllGatherPlan secondary_gather(const Options& options, const UnitPar
 
 /// All-gather along the rails of differences, which is the one that runs on these.
 inline constexpr const char* kExchange = "direct";
-/// Plan of the all-gather, along a rail, of the differences of its ranks' shards (compute dtype),
-/// which are added to their copies there.
+/// Plan of the all-gather of the differences of the ranks' shards (compute dtype), which are added
+/// to the copies of these there: along a rail or, at stages 1 and 2, of all ranks.
 collective::AllGatherPlan difference_gather(const Options& options, const UnitPartition& unit,
                                             Phase phase);
 /// Plan of the all-gather, along a rail, of its ranks' whole shards (compute dtype) into their

@@ -67,13 +67,14 @@ struct AdaptiveBitsOptions {
   std::size_t interval = 100;    ///< steps between choices
 };
 
-/// Type of the nodes' copies that differences are added to.
+/// Type of the copies that differences are added to.
 enum class CopyDtype : std::uint8_t { compute, fp32 };
 constexpr auto enum_names(CopyDtype) { return name_table("compute", "fp32"); }
 
-/// Weight differences: with qwZ at stage 3, what crosses nodes after a step is how the weights
-/// differ from the copy that every node holds, and each node adds it to its copy. The copy is hpZ's
-/// over the ranks of a node; in nodes of one rank, where hpz_partition_size is 1, that rank's.
+/// Weight differences: with qwZ, what a step sends of the weights is how they differ from a copy,
+/// and whoever holds the copy adds it. At stage 3 every node holds one, hpZ's over the ranks of a
+/// node; in nodes of one rank, where hpz_partition_size is 1, that rank's. At stages 1 and 2 every
+/// rank does: its resident weights.
 struct WeightDifferenceOptions {
   bool enabled = false;
   codec::CodecSpec codec{"int4", 128, {}};  ///< of the differences
@@ -143,7 +144,9 @@ struct Options {
   OffloadParamOptions offload_param;
   AsyncFileOptions aio;  ///< of the files
 
-  codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of whole weights with qwZ
+  codec::CodecSpec weight_codec{"int8", 256, {}};  ///< of whole weights with qwZ
+  /// The own shards' wire images are kept from one update to the next, and gathers start from them.
+  bool keep_weight_images = false;
   codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node
   codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
   WeightDifferenceOptions weight_differences;
@@ -175,7 +178,15 @@ struct Options {
   /// Whether groups of hpz_partition_size ranks hold a secondary copy of the weights. A size that
   /// is not resolved yet (kNodeOfRanks) counts as one that has it.
   [[nodiscard]] bool has_secondary() const {
-    return hpz_partition_size != 1 || weight_differences.enabled;
+    return hpz_partition_size != 1 || exchanges_differences();
+  }
+  /// Whether weight differences go along the rails to secondary copies (OpKind::exchange).
+  [[nodiscard]] bool exchanges_differences() const {
+    return weight_differences.enabled && stage == 3;
+  }
+  /// Whether weight differences go to the resident weights of all ranks (OpKind::refresh).
+  [[nodiscard]] bool refreshes_differences() const {
+    return weight_differences.enabled && stage < 3;
   }
 };
 

@@ -27,7 +27,7 @@ struct UnitPartition {
   std::size_t secondary = 0;   ///< padded / H; 0 without hpZ
   /// Pieces of a secondary shard, each gathered apart: one, or what rail_copies() says.
   std::size_t secondary_pieces = 1;
-  Dtype secondary_dtype = Dtype::fp32;  ///< that it is kept in
+  Dtype secondary_dtype = Dtype::fp32;  ///< that it is kept in; without one the compute dtype
   bool secondary_on_host = false;       ///< the secondary shard lies in the host's memory
   std::size_t canonical = 0;  ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype, and
                               ///< to what Options::shard_multiple asks for

@@ -57,7 +57,7 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
     }
   }
   const WeightDifferenceOptions& differences = options.weight_differences;
-  if (differences.enabled) {
+  if (options.exchanges_differences()) {
     rail_copies(planned, world_size / options.hpz_partition_size,
                 differences.copy == CopyDtype::fp32 ? Dtype::fp32 : options.compute);
   }
@@ -102,8 +102,10 @@ const collective::Description* RankPlan::description(const Op& op) const {
   };
   switch (op.kind) {
     case OpKind::gather:
-    case OpKind::refresh:
       return &weight_gathers.global[op.index][choice.weights[op.index]];
+    case OpKind::refresh:
+      return op.initial ? &weight_gathers.global[op.index][choice.weights[op.index]]
+                        : &weight_gathers.refresh(op.index, choice);
     case OpKind::gather_secondary:
       return &*weight_gathers.secondary[op.index];
     case OpKind::exchange:

@@ -75,7 +75,7 @@ class Builder {
 
   /// Brings the secondary shards that a use gathers up to date.
   void exchange_for(const Use& use) {
-    if (!in_.differences) return;
+    if (!in_.exchanges) return;
     for (const std::size_t unit : in_.layers[use.layer].units) {
       if (in_.units[unit].persistent || secondary_valid_[unit]) continue;
       Op op{OpKind::exchange, unit};

@@ -77,6 +77,7 @@ struct Op {
   StreamId stream = StreamId::compute;
   bool backward_phase = false;
   bool first_sum = false;  ///< reduce: the first of its bucket in the step, which replaces
+  bool initial = false;    ///< refresh: before the first step, of weights that no rank holds whole
   std::size_t bytes = 0;   ///< memory that the operation takes in the arena, workspace included
   /// Arena offset of what it makes (weights, gradients, sum). A reduction has none where its sum
   /// goes straight into the gradient shard: reduces_into_shard() in schedule.cpp decides that.
@@ -127,7 +128,7 @@ struct ScheduleInput {
   GradientSlabs slabs;  ///< enabled: each unit is updated during backward, from its slab
   StagePreset preset{};
   bool hpz = false;
-  bool differences = false;    ///< hpZ's shards are brought up to date along the rails
+  bool exchanges = false;      ///< hpZ's shards are brought up to date along the rails
   bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step
   std::size_t micro_steps = 1;
   /// Elements of weights that may be prefetched; where it is not 0, those of the next two uses are,

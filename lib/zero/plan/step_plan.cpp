@@ -31,7 +31,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.bucket_memory = std::move(bucket_memory);
   input.preset = stage_preset(options.stage);
   input.hpz = options.has_secondary();
-  input.differences = options.weight_differences.enabled;
+  input.exchanges = options.exchanges_differences();
   input.over_replicas =
       !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;
   input.micro_steps = options.accumulation_steps;

@@ -16,8 +16,9 @@ void update_all(const ScheduleInput& input, std::vector<Op>& ops) {
 }
 
 /// Refreshes whole weights from the shards that were updated, or initialised: at stages 1 and 2,
-/// and of units that persist at stage 3. `ops`: the updates, by unit, or nothing.
-Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops) {
+/// and of units that persist at stage 3. `ops`: the updates, by unit, or nothing. `initial`: before
+/// the first step.
+Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, bool initial) {
   ArenaPlanner arena;
   const bool updated = !ops.empty();
   for (std::size_t unit = 0; input.preset.shard_optimizer && unit < input.units.size(); ++unit) {
@@ -25,6 +26,7 @@ Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops) {
     Op op{OpKind::refresh, unit};
     op.stream = StreamId::gather;
     op.bytes = input.unit_memory[unit].refresh_workspace;
+    op.initial = initial;
     if (updated) op.waits_on = {unit};
     op.workspace = arena.allocate(op.bytes, op.waits_on);
     arena.release(op.workspace, {ops.size()});
@@ -38,9 +40,9 @@ Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops) {
 Schedule make_update_schedule(const ScheduleInput& input) {
   std::vector<Op> ops;
   if (!input.slabs.enabled()) update_all(input, ops);
-  return refresh_all(input, std::move(ops));
+  return refresh_all(input, std::move(ops), false);
 }
 
-Schedule make_initial_schedule(const ScheduleInput& input) { return refresh_all(input, {}); }
+Schedule make_initial_schedule(const ScheduleInput& input) { return refresh_all(input, {}, true); }
 
 }  // namespace zeropp::zero

@@ -12,8 +12,8 @@ comm::Bytes volume(const Op& op, const Volumes& volumes) {
       return volumes.gather_secondary[op.index];
     case OpKind::exchange:
       return volumes.exchange[op.index];
-    case OpKind::refresh:
-      return volumes.refresh[op.index];
+    case OpKind::refresh:  // a first one gathers whole weights
+      return op.initial ? volumes.gather[op.index] : volumes.refresh[op.index];
     case OpKind::reduce:
       return volumes.reduce[op.index];
     case OpKind::gather_sum:

@@ -19,8 +19,8 @@ namespace zeropp::zero {
 struct Volumes {
   std::vector<comm::Bytes> gather;                ///< by unit
   std::vector<comm::Bytes> gather_secondary;      ///< by unit
-  std::vector<comm::Bytes> exchange;              ///< by unit; with weight differences
-  std::vector<comm::Bytes> refresh;               ///< by unit
+  std::vector<comm::Bytes> exchange;              ///< by unit; with weight differences at stage 3
+  std::vector<comm::Bytes> refresh;               ///< by unit; of updated weights
   std::vector<comm::Bytes> reduce;                ///< by bucket
   std::vector<comm::Bytes> gather_sum;            ///< by bucket
   std::vector<comm::Bytes> reduce_over_replicas;  ///< by bucket; of several shard groups

@@ -45,8 +45,8 @@ class Checker(TraceChecker):
             self.problems += codec_rows.problems(self.trace, self.run, self.steps, self.first,
                                                  dict(zip(self.evaluations, self.evaluation_batches)))
             if "weight_copies" in self.trace.columns:
-                self.problems += copy_rows.problems(self.trace.columns["weight_copies"]["hash"], self.topology.node_count,
-                                                    self.trace.copies_found, self.first)
+                holders = (self.topology.node_count, "nodes") if self.run.on_rails() else (self.topology.size, "ranks")
+                self.problems += copy_rows.problems(self.trace.columns["weight_copies"]["hash"], *holders, self.trace.copies_found, self.first)
             volume = self.run.replay([row["skipped"] for row in self.steps],
                                      list(zip(self.evaluations, self.evaluation_batches)), self.first, self.averaged_batches(),
                                      self.trace.copies_found)

@@ -1,15 +1,16 @@
-"""Do all nodes hold the same copy of the weights, bit for bit? Rows of /weight_copies, by the rules of lib/trace/README.md."""
+"""Do all who hold a copy of the weights hold the same, bit for bit? Rows of /weight_copies, by the rules of lib/trace/README.md."""
 
 import re
 
 
-def problems(hashes, nodes, found, first):
-    """Reasons why they are wrong. `hashes`: by node; `found`: the copies that the run went on from, after `first` steps."""
+def problems(hashes, count, holders, found, first):
+    """Reasons why they are wrong. `hashes`: of each of `count` nodes or ranks, which `holders` names; `found`: the copies that the run
+    went on from, after `first` steps."""
     wrong = []
-    if len(hashes) != nodes or not all(re.fullmatch("[0-9a-f]{64}", each) for each in hashes):
-        wrong.append(f"/weight_copies has not one SHA-256 in hexadecimal digits for each of {nodes} nodes")
+    if len(hashes) != count or not all(re.fullmatch("[0-9a-f]{64}", each) for each in hashes):
+        wrong.append(f"/weight_copies has not one SHA-256 in hexadecimal digits for each of {count} {holders}")
     elif len(set(hashes)) > 1:
-        wrong.append(f"/weight_copies: the copies of the nodes differ: {len(set(hashes))} of {nodes}")
+        wrong.append(f"/weight_copies: the copies of the {holders} differ: {len(set(hashes))} of {count}")
     if found not in ("none", "behind", "current") or first == 0 and found != "none":
         wrong.append(f"/weight_copies: found is {found!r} after {first} steps of earlier runs")
     return wrong

@@ -45,6 +45,7 @@ def flat_bytes(row):
              "convert": lambda: (4 * n, n * element), "encode": lambda: (n * element, image(codec, n)),
              "decode": lambda: (image(codec, n), n * element), "decode_add": lambda: (image(codec, n) + 4 * n, 4 * n),
              "adamw": lambda: (8 * n + moments(), 4 * n + (element if element == 2 else 0) * n + moments()),
+             "adamw_encode": lambda: (16 * n, 12 * n + image(codec.partition(":")[2], n)),
              "gradient_norm": lambda: (4 * n, 8 * -(-n // NORM_BLOCK)), "add": lambda: (8 * n, 4 * n)}
     return forms[kernel]() if kernel in forms else None
 

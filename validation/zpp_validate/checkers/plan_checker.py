@@ -53,9 +53,9 @@ class Estimate(PlanChecker):
                 tensors[row["unit"]].append(row["elements"])
             layers = [[int(unit) for unit in row["units"].split(",") if unit] for row in self.trace.rows("layers")]
             self.run = Run(settings, Topology.uniform(nodes, local), tensors, layers, self.trace.columns["units"]["name"])
-            # The weights of an ordinary step were updated by the one before; an evaluation gathers them first.
+            # At stage 3 the weights of an ordinary step were updated by the one before; an evaluation gathers them first.
             step = config["plan"]["step"]
-            found = "behind" if step > 0 else "none"
+            found = "behind" if step > 0 and settings.stage == 3 else "none"
             self.ordinary, self.evaluated = (self.run.replay([False], evaluations, step, found=found) for evaluations in ([], [(0, 1)]))
         except (ValueError, KeyError, TypeError, IndexError, ArithmeticError) as error:
             raise Invalid(f"no plan follows from units and configuration: {error!r}") from error

@@ -74,6 +74,7 @@ class Settings:
     differences: WeightDifferences = None
     copies_on_host: bool = False  # hpZ's
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
+    keeps_images: bool = False  # of the own shards of weights, as their gathers send them
 
     @classmethod
     def of(cls, config):
@@ -110,9 +111,10 @@ class Settings:
             offload=Offload.of(config),
             # At stage 3 only; not in traces before they were there, nor the last without an effect.
             persistence=tuple(zero.get(f"stage3_{of}_persistence_threshold", 0) for of in ("param", "model")),
-            differences=WeightDifferences.of(own, element_bytes(config)),
+            differences=WeightDifferences.of(own, element_bytes(config), zero["stage"]),
             copies_on_host=own.get("hpz_device") == "cpu",  # in traces with hpZ; not before it was there
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
+            keeps_images=own.get("keep_weight_images", False),  # in traces where it has an effect; not before it was there
         )
 
     def moment_bytes(self, count):
@@ -121,7 +123,7 @@ class Settings:
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"),
-                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, differences=None, partition=1, all_gather=all_gather_algorithm,
+                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, differences=None, keeps_images=False, partition=1, all_gather=all_gather_algorithm,
                        reduce_scatter=reduce_scatter_algorithm)
 
     def gradient_block(self):
@@ -277,7 +279,7 @@ class Run:
         self.codecs = None
         self.choose(chosen)
         self.secondary = [self.gather_secondary(shard) for shard in self.shards]
-        self.differences = [self.along_rail("weights_difference", unit, s.differences.codec) for unit in range(len(self.shards)) if s.differences]
+        self.differences = [self.difference(unit, s.differences) for unit in range(len(self.shards)) if s.differences]
 
     def narrow(self, unit):
         """Its gradients lie in 16 bits until they are reduced: those of blocks and head may, which backward writes once."""
@@ -300,7 +302,7 @@ class Run:
         self.across = [sums for part, unit in self.buckets if self.groups.count > 1
                        for sums in self.sums_across(part, self.codecs[unit].gradients[1])]
         self.weights = [self.weight_gather(unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
-        self.copies = [self.along_rail("weights_copy", unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
+        self.copies = [self.along_rail("weights_copy", unit, codecs.weights) for unit, codecs in enumerate(self.codecs) if self.on_rails()]
 
     def weight_gather(self, unit, codec):
         element_bytes = self.settings.element_bytes
@@ -344,7 +346,17 @@ class Run:
 
     def secondary_pieces(self):
         """Gathers in which a unit is put together from secondary shards: those of a rail's shards, one a node, with weight differences."""
-        return self.topology.size // self.settings.partition if self.settings.differences else 1
+        return self.topology.size // self.settings.partition if self.on_rails() else 1
+
+    def on_rails(self):
+        """Weight differences go along the rails."""
+        return bool(self.settings.differences) and self.settings.differences.on_rails
+
+    def difference(self, unit, differences):
+        """What brings the differences of a unit to its copies."""
+        if differences.on_rails:
+            return self.along_rail("weights_difference", unit, differences.codec)
+        return self.gather("weights_difference", differences.codec, self.shards[unit], self.settings.element_bytes)
 
     def along_rail(self, purpose, unit, codec):
         """Brings the copies of a unit up to date."""
@@ -401,18 +413,24 @@ class Run:
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": 0 if s.copies_on_host else self.shard_of_copy(),
-        } | ({"offloaded_secondary": self.shard_of_copy()} if s.copies_on_host else {}) | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | {
+        } | ({"offloaded_secondary": self.shard_of_copy()} if s.copies_on_host else {}) | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | (
+            {"weight_images": sum(map(self.image_of_shard, range(len(self.shards))))} if s.keeps_images else {}) | {
             f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
 
+    def image_of_shard(self, unit):
+        """Bytes that are kept of what a gather of the unit sends of a rank's shard, in the largest of its codecs."""
+        codecs = [] if unit in self.persistent else self.table.weight_codecs(unit)
+        return max((wire_bytes(codec, self.shards[unit], self.settings.element_bytes) for codec in codecs if codec != "none"), default=0)
+
     def shard_of_copy(self):
         """Bytes of what a rank holds of its node's copy."""
-        held = self.settings.partition > 1 or self.settings.differences
+        held = self.settings.partition > 1 or self.on_rails()
         return self.copy_bytes() // self.settings.partition if held else 0
 
     def copy_bytes(self):
-        """Of one whole copy of the weights, which hpZ's secondary shards are parts of."""
+        """Of one whole copy of the weights: what hpZ's secondary shards are parts of, and weight differences are added to."""
         kept = self.settings.differences.copy_bytes if self.settings.differences else self.settings.element_bytes
         return kept * (sum(self.padded) - sum(self.padded[unit] for unit in self.persistent))
 
@@ -470,12 +488,17 @@ class Run:
                     self.valid.add(unit)
         return total
 
-    def whole_units(self, phase, volume):
-        """What stays whole, once: every unit at stages 1 and 2, those that persist at stage 3."""
+    def whole_units(self, phase, volume, differences=False):
+        """What stays whole, once: every unit at stages 1 and 2, those that persist at stage 3. `differences`: they are sent."""
         units = {0: (), 3: sorted(self.persistent)}.get(self.settings.stage, range(len(self.weights)))
         for unit in units:
             volume.gathered[unit] += phase == "update"
-        return sum((volume.count(phase, self.weights[unit]) for unit in units), Bytes())
+        sent = self.differences if differences else self.weights
+        return sum((volume.count(phase, sent[unit]) for unit in units), Bytes())
+
+    def to_residents(self):
+        """Weight differences are added to the weights that every rank holds."""
+        return bool(self.settings.differences) and not self.on_rails()
 
     def step(self, skipped, volume):
         s = self.settings
@@ -487,7 +510,7 @@ class Run:
         if s.stage == 0:
             total += sum((volume.count("backward", c) for c in self.sums), Bytes())
         if not skipped:
-            total += self.whole_units("update", volume)
+            total += self.whole_units("update", volume, self.to_residents() and not s.differences.refreshes(self.begun))
         if not skipped:
             self.valid.clear()
         return total
@@ -499,7 +522,9 @@ class Run:
         volume, stage = Volume(), self.settings.stage
         if self.settings.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
-        self.whole_units("initial", volume)
+        # Resident weights that differences are added to are those of a checkpoint, where it had some.
+        if not self.to_residents() or found != "current":
+            self.whole_units("initial", volume, self.to_residents() and found == "behind" and not self.settings.differences.refreshes(first - 1))
         if found != "none":  # copies of the weights are of the step before, with its codecs
             self.take(first - 1)
         self.held = found != "none"

@@ -75,13 +75,23 @@ class Table:
             names.update((key, codec) for key in KEYS if key.startswith(self.adaptive.values[:-1]))
         return Codecs(*(names[key] for key in KEYS))
 
+    def weight_codecs(self, index):
+        """All that a unit's weights may take in some step."""
+        if self.adaptive and self.adaptive.values == "weights":
+            return {self.adaptive.codec(bits) for bits in self.adaptive.bits}
+        return {self.unit_at(index, step).weights for step in self.changes()}
+
+    def changes(self):
+        """Steps at which codecs may change, the first among them."""
+        return {0, *(entry["from_step"] for entry in self.schedule)}
+
     def may_share(self, one, other):
         """Whether gradients of two units may travel in one message: never with adaptive gradients, else where their codecs are the
         same in all steps."""
         if self.adaptive and self.adaptive.values == "gradients":
             return one == other
         return all(self.unit_at(one, step).gradients == self.unit_at(other, step).gradients
-                   for step in {0, *(entry["from_step"] for entry in self.schedule)})
+                   for step in self.changes())
 
     def rows(self, steps):
         """(step, unit, Codecs) in order: all units at first, then those whose codecs are others than before. `steps`: those that

@@ -1,11 +1,13 @@
-"""Says from checkpoints whether the nodes' copies of the weights stay beside the weights.
+"""Says from checkpoints whether the copies of the weights that differences are added to stay beside the weights.
 
 usage: zpp-validate copy-drift CHECKPOINTS... --trace TRACE
 
-With weight differences every node holds a copy r of the weights w, and a step sends w - r, encoded, before it reads the copy. Of two
-checkpoints whose steps follow each other the earlier one holds w and r as they were before that, and the later one r as it is then: so
-what was sent is computed again, in NumPy. Judged are two things. The distance |r - w| is at most what the codec may lose of this one
-difference, and the roundings of the difference to the compute dtype and of the sum to the copy's: no error of an earlier step is left.
+With weight differences every node, or below stage 3 every rank, holds a copy r of the weights w. At stage 3 a step sends w - r, encoded,
+before it reads the copy: of two checkpoints whose steps follow each other the earlier one holds w and r as they were before that, and the
+later one r as it is then. Below stage 3 a step sends w - r when it has updated w: the earlier one holds r as it was before that, the later
+one w and r. So what was sent is computed again, in NumPy. Judged are two things. The distance |r - w| is at most what the codec may lose of
+this one difference, and the roundings of the difference to the compute dtype and of the sum to the copy's: no error of an earlier step is
+left.
 Where the optimizer is offloaded and 16 bits compute, w is rounded to them before r is taken from it, and the bound has that rounding too.
 And r has the bits of the codec's description, unless the codec draws random numbers.
 
@@ -167,9 +169,10 @@ def follow(run, earlier, later):
     if versions[0] == versions[1]:  # an evaluation sent it already, or the step before was skipped
         return Pair(later.step, NOTHING, 0, 0, 0, sum(int(np.sum(before != after)) for *_, before, after in copies_of(run, earlier, later)))
     whole, names = run.codecs_of(later.step - 1)
+    updated = earlier if run.differences.on_rails else later  # has the weights that were sent
     found = Pair(later.step, "whole weights" if whole else "differences", 0, 0, 0, 0)
     for unit, dtype, before, after in copies_of(run, earlier, later):
-        distances, bounds, others = follow_unit(run, names[run.units.index(unit)], whole, earlier.array(f"{unit}/master", "<f4"), before,
+        distances, bounds, others = follow_unit(run, names[run.units.index(unit)], whole, updated.array(f"{unit}/master", "<f4"), before,
                                                 after, later.extents(f"{unit}/copy/{dtype}"), dtype)
         found = found._replace(distance=max(found.distance, distances.max()), bound=max(found.bound, bounds.max()),
                                share=max(found.share, (distances / bounds).max()), others=found.others + others)

@@ -44,7 +44,7 @@ KERNELS = [(re.compile(pattern), operation, category) for pattern, operation, ca
     (r"cuda_ops::.*(backward_kernel|input_gradient)|layernorm_backward", "layernorm backward", "layernorm"),
     (r"cuda_ops::.*forward_kernel|layernorm_forward", "layernorm forward", "layernorm"),
     # No floor of another optimizer, or of moments that are not fp32, is written down.
-    (r"update_kernel<zeropp::optim::rule::(?!adamw::)|update_moments_kernel<", None, "optimizer"),
+    (r"update_kernel<zeropp::optim::rule::(?!adamw::)|update_(moments|tiles)_kernel<", None, "optimizer"),
     (r"AdamW|adamw", "AdamW", "optimizer"),
     (r"optim.*(block_sums|norm|square_pieces)", "gradient norm", "optimizer"),
     (r"optim.*Scale", "gradient scaling", "optimizer"),

@@ -1,0 +1,35 @@
+#include "lib/zero/plan/weight_image_memory.hpp"
+
+#include <algorithm>
+
+#include "kernels/codec/codec.hpp"
+#include "lib/zero/plan/schedule.hpp"
+
+namespace zeropp::zero {
+
+bool keeps_weight_images(const Options& options) {
+  return options.keep_weight_images && options.quantized_weights &&
+         stage_preset(options.stage).shard_parameters && !options.weight_differences.enabled &&
+         !options.offload_optimizer.enabled() && !options.offload_param.enabled();
+}
+
+std::size_t weight_image_bytes(const Options& options, const CodecTable& codecs,
+                               const std::vector<UnitPartition>& units, std::size_t unit) {
+  if (!keeps_weight_images(options) || units[unit].persistent) return 0;
+  std::size_t largest = 0;
+  for (const codec::CodecSpec& spec : codecs.weights(unit)) {
+    if (spec == codec::CodecSpec{}) continue;
+    largest = std::max(largest, codec::Codec(spec, options.compute).wire_bytes(units[unit].shard));
+  }
+  return largest;
+}
+
+std::size_t weight_image_memory(const Options& options, const CodecTable& codecs,
+                                const std::vector<UnitPartition>& units) {
+  std::size_t bytes = 0;
+  for (std::size_t u = 0; u < units.size(); ++u)
+    bytes += weight_image_bytes(options, codecs, units, u);
+  return bytes;
+}
+
+}  // namespace zeropp::zero
