@@ -47,6 +47,41 @@ std::string whether_it_pays_here(const Comparison& comparison, double gain, std:
       all.speedup, comparison.in_turn.back().speedup);
 }
 
+/// The rates between nodes with which all parts together pay, beside the cluster's own.
+std::string where_it_pays(const Comparison& comparison, const Cluster& cluster) {
+  const ComparedRow& all = comparison.rows.back();
+  const double links = cluster.rails.links_per_node;
+  const std::string_view sold = as_sold(cluster);
+  const std::string carried = carried_here(cluster);
+  if (!all.pays.empty() && !always_pays(all.pays)) {
+    return fmt::format(
+        "It pays where the links of a node carry {} Gbit/s{} together, and here they carry {}.",
+        pays_phrase(all.pays, links, cluster), sold, carried);
+  }
+  const std::string tried = tried_text(links, cluster);
+  return (all.pays.empty()
+              ? fmt::format("No rate between nodes that was tried, {}, makes it pay.", tried)
+              : fmt::format("It pays at every rate between nodes that was tried, {}, since it "
+                            "saves time inside nodes too.",
+                            tried)) +
+         fmt::format(" Here the links of a node carry {}{}.", carried, sold);
+}
+
+/// A row with some parts alone that is faster than all of them, where its step is shorter by more
+/// than a hundredth; else empty.
+std::string whether_less_is_faster(const Comparison& comparison, const Compared& about) {
+  constexpr double kSame = 0.99;
+  const ComparedRow* fastest = &comparison.rows.back();
+  const double limit = kSame * fastest->seconds;
+  for (const ComparedRow& row : comparison.rows) {
+    if (&row == &comparison.rows.front() || is_too_large(row, about)) continue;
+    if (row.seconds < std::min(limit, fastest->seconds)) fastest = &row;
+  }
+  if (fastest == &comparison.rows.back()) return "";
+  return fmt::format(" {} alone makes it {:.2f} times as fast.", shown_name(fastest->feature),
+                     fastest->speedup);
+}
+
 /// What the links of a node carry together.
 std::string carried_here(const Cluster& cluster) {
   const double links = cluster.rails.links_per_node;
@@ -70,29 +105,9 @@ bool is_too_large(const ComparedRow& row, const Compared& about) {
 }
 
 std::string whether_it_pays(const Comparison& comparison, const Compared& about) {
-  const Cluster& cluster = *about.cluster;
-  const ComparedRow& all = comparison.rows.back();
-  const double links = cluster.rails.links_per_node;
-  const std::string_view sold = as_sold(cluster);
-  const std::string carried = carried_here(cluster);
-  const std::string text =
-      if_it_fits(comparison, about) +
-      whether_it_pays_here(comparison, about.gain, about.all.gradient_accumulation_steps);
-  if (!all.pays.empty() && !always_pays(all.pays)) {
-    return text +
-           fmt::format(
-               " It pays where the links of a node carry {} Gbit/s{} together, and here they "
-               "carry {}.",
-               pays_phrase(all.pays, links, cluster), sold, carried);
-  }
-  const std::string tried = tried_text(links, cluster);
-  return text +
-         (all.pays.empty()
-              ? fmt::format(" No rate between nodes that was tried, {}, makes it pay.", tried)
-              : fmt::format(" It pays at every rate between nodes that was tried, {}, since it "
-                            "saves time inside nodes too.",
-                            tried)) +
-         fmt::format(" Here the links of a node carry {}{}.", carried, sold);
+  return if_it_fits(comparison, about) +
+         whether_it_pays_here(comparison, about.gain, about.all.gradient_accumulation_steps) + " " +
+         where_it_pays(comparison, *about.cluster) + whether_less_is_faster(comparison, about);
 }
 
 std::string what_fits(const Comparison& comparison, const Compared& about) {

@@ -1,9 +1,14 @@
 // zpp_plan search: which configurations fit a cluster, and which of them send or need least.
 #include "lib/plan/search.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "apps/plan/commands.hpp"
 #include "apps/plan/search_job.hpp"
@@ -41,6 +46,22 @@ void order(std::vector<Candidate>& candidates, Goal goal) {
   });
 }
 
+/// The options that take memory from a GPU, which no candidate tries, but for those that are set.
+std::string memory_options(const config::TrainConfig& base) {
+  std::vector<std::string> options;
+  const auto unless = [&](bool set, const char* option) {
+    if (!set) options.emplace_back(option);
+  };
+  unless(base.zero.update_in_backward, "--update-in-backward");
+  unless(base.optimizer.moments != optim::Moments::fp32, "--moments bf16");
+  unless(base.zero.offload_optimizer.enabled(), "--offload-optimizer cpu");
+  unless(base.zero.hpz_device == zero::HpzDevice::cpu, "--hpz-device cpu");
+  return options.empty()
+             ? ""
+             : fmt::format(", or give what needs less memory ({}; docs/howto/memory.md)",
+                           fmt::join(options, ", "));
+}
+
 /// Function that gives the seconds of a step; empty without a cluster.
 StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology) {
   if (!asked.base.source.is_named()) return {};
@@ -72,7 +93,8 @@ ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& t
   if (!none) return ExitCode::ok;
   log::error(
       "no configuration of the space fits: raise --memory-limit, lower the minimum bits, take "
-      "more nodes, or leave flags out that decide something");
+      "more nodes, or leave flags out that decide something" +
+      memory_options(base));
   return ExitCode::check_failed;
 }
 

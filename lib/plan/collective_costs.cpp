@@ -202,7 +202,7 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group) {
   const auto pieces = static_cast<double>(cost.pieces);
   const double part = whole / pieces;
   const double image = wire_bytes(shape.codec, shape.memory, shape.count) / pieces;
-  links.kernel(cost.start, part + image);
+  links.kernel(cost.start, shape.kept_image ? image + image : part + image);
   switch (algorithm) {
     case GatherAlgorithm::two_level:
       links.on_rails(cost.start, image);

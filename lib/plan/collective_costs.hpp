@@ -32,7 +32,8 @@ struct GatherShape {
   std::size_t count = 0;
   Dtype memory = Dtype::fp32;
   codec::CodecSpec codec;
-  std::size_t depth = 1;  ///< pieces that it is cut into, where the algorithm cuts
+  std::size_t depth = 1;    ///< pieces that it is cut into, where the algorithm cuts
+  bool kept_image = false;  ///< the own part's image is there: it is copied, not made
 };
 /// Throws std::invalid_argument for an algorithm whose times are not known here.
 OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group);

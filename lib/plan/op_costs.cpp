@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <string_view>
 
+#include "kernels/codec/codec.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
 #include "lib/plan/offload_costs.hpp"
 #include "lib/zero/plan/collective_plans.hpp"
+#include "lib/zero/plan/image_format.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::plan {
 
@@ -164,8 +167,14 @@ class Costs {
   OpCost global(std::size_t index) {
     const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
     return uploading(index, gather({options_.all_gather_algorithm, unit(index).shard,
-                                    options_.compute, codec, depth()},
+                                    options_.compute, codec, depth(), keeps_image(index)},
                                    sharding_));
+  }
+
+  /// Whether gathers of a unit's weights start from an image that its update made.
+  [[nodiscard]] bool keeps_image(std::size_t index) const {
+    return work_.codecs.weights(index)[choice_.weights[index]] != codec::CodecSpec{} &&
+           zero::weight_image_bytes(options_, work_.codecs, work_.units, index) > 0;
   }
 
   /// A gather of whole weights into the resident ones, or of differences.
@@ -258,7 +267,7 @@ class Costs {
   OpCost gather(const GatherShape& shape, const ClusterGroup& group) {
     for (const auto& [known, where, cost] : gathers_) {
       if (where == &group && known.count == shape.count && known.memory == shape.memory &&
-          known.codec == shape.codec) {
+          known.codec == shape.codec && known.kept_image == shape.kept_image) {
         return cost;
       }
     }
@@ -311,13 +320,22 @@ class Costs {
   /// The norm reads the gradients; the rule reads them again, reads and writes the master weights
   /// and its states, and writes the weights. Where gathers read
   /// the master these are not written, but gathers read as many bytes more: with and without a
-  /// shard in 16 bits a step takes the same time within 1 % (results/2x-NVIDIA-H200/memory).
+  /// shard in 16 bits a step takes the same time within 1 % (results/2x-NVIDIA-H200/memory). A kept
+  /// image takes the place of these weights; what no update encodes itself is read once more.
   [[nodiscard]] OpCost update(std::size_t index) const {
     const double kept = moment_bytes(work_.config.optimizer);
     const std::size_t away = zero::offloaded_elements(updated(index), options_.offload_optimizer);
     const auto here = static_cast<double>(updated(index) - away);
-    const double moved =
-        static_cast<double>(updated(index)) * kFp32 + here * (kFp32 + 2 * (kFp32 + kept) + bytes());
+    double moved =
+        static_cast<double>(updated(index)) * kFp32 + here * (kFp32 + 2 * (kFp32 + kept));
+    if (keeps_image(index)) {
+      const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
+      moved +=
+          static_cast<double>(codec::Codec(codec, options_.compute).wire_bytes(updated(index)));
+      if (!zero::image_format(codec, options_.compute)) moved += here * kFp32;
+    } else {
+      moved += here * bytes();
+    }
     const double on_device = kernel(moved) / cluster_.gpu.step_share;
     if (!offloads() || on_device > offloaded_[index]) return on_gpu(on_device);
     OpCost cost;  // both at the same time

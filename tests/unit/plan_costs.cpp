@@ -135,6 +135,11 @@ TEST(PlanCosts, CodecsShortenTransfers) {
   const OpCost cost = gather_cost({"two-level", kCount, Dtype::bf16, int8}, place);
   EXPECT_NEAR(seconds_on(cost, Resource::rails), 2 * image / 1e10, 1e-12);
   EXPECT_NEAR(seconds_on(cost.finish, Resource::gpu), 12 * (image + kShard) / 1e12, 1e-12);
+  EXPECT_NEAR(seconds_on(cost.start, Resource::gpu), (kShard + image) / 1e12, 1e-12);
+  // An image that is kept is read and written.
+  const OpCost kept = gather_cost({"two-level", kCount, Dtype::bf16, int8, 1, true}, place);
+  EXPECT_NEAR(seconds_on(kept.start, Resource::gpu), 2 * image / 1e12, 1e-12);
+  EXPECT_NEAR(seconds_on(kept.finish, Resource::gpu), seconds_on(cost.finish, Resource::gpu), 0);
 }
 
 TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
