@@ -47,6 +47,17 @@ std::string whether_it_pays_here(const Comparison& comparison, double gain, std:
       all.speedup, comparison.in_turn.back().speedup);
 }
 
+/// What the links of a node carry together.
+std::string carried_here(const Cluster& cluster) {
+  const double links = cluster.rails.links_per_node;
+  const double here = cluster.rails.with(1).rate;
+  std::string carried = fmt::format("{} Gbit/s", gbit_as_sold(here * links, cluster));
+  if (links != 1) {
+    carried += fmt::format(" ({:g} links of {})", links, gbit_as_sold(here, cluster));
+  }
+  return carried;
+}
+
 /// The rates between nodes with which all parts together pay, beside the cluster's own.
 std::string where_it_pays(const Comparison& comparison, const Cluster& cluster) {
   const ComparedRow& all = comparison.rows.back();
@@ -80,17 +91,6 @@ std::string whether_less_is_faster(const Comparison& comparison, const Compared&
   if (fastest == &comparison.rows.back()) return "";
   return fmt::format(" {} alone makes it {:.2f} times as fast.", shown_name(fastest->feature),
                      fastest->speedup);
-}
-
-/// What the links of a node carry together.
-std::string carried_here(const Cluster& cluster) {
-  const double links = cluster.rails.links_per_node;
-  const double here = cluster.rails.with(1).rate;
-  std::string carried = fmt::format("{} Gbit/s", gbit_as_sold(here * links, cluster));
-  if (links != 1) {
-    carried += fmt::format(" ({:g} links of {})", links, gbit_as_sold(here, cluster));
-  }
-  return carried;
 }
 
 }  // namespace
