@@ -44,7 +44,10 @@ def copy(source, first, tokens, out):
 
 def main():
     options = arguments()
+    part = options.output.with_name(f"{options.output.name}.part")  # its name until it is whole
     try:
+        if options.output.resolve() == (options.folder / "bpe.bin").resolve():
+            corpus.fail(2, f"--output {options.output} is the corpus itself: give another name")
         record = json.loads((options.folder / "corpus.json").read_text())
         whole = next((each for each in record["files"] if each["file"] == "bpe.bin"), None)
         if whole is None:
@@ -55,11 +58,13 @@ def main():
             if asked > there:
                 corpus.fail(2, f"{name} {asked}: the corpus has {there} such tokens: give fewer")
         tokens = options.trained + options.held_out
-        with (options.folder / "bpe.bin").open("rb") as source, options.output.open("wb") as out:
+        with (options.folder / "bpe.bin").open("rb") as source, part.open("wb") as out:
             out.write(struct.pack("<3i", corpus.LLMC_MAGIC, corpus.LLMC_VERSION, tokens).ljust(4 * corpus.LLMC_HEADER, b"\0"))
             copy(source, 0, options.trained, out)
             copy(source, training, options.held_out, out)
+        part.replace(options.output)
     except (OSError, ValueError, KeyError) as error:
+        part.unlink(missing_ok=True)
         corpus.fail(5, f"{error}: make the corpus again with corpus.py, or make room for {options.output}")
     vocabulary = whole["flags"][whole["flags"].index("--data-vocab-size"):]
     flags = ["--data-source", "llmc", "--data-path", str(options.output),

@@ -187,8 +187,11 @@ class Corpus(unittest.TestCase):
         self.assertIn("has 2000 such tokens", self.cut("--trained", "5000", "--held-out", "2001", code=2).stderr)
         self.assertIn("has 7000 such tokens", self.cut("--trained", "7001", "--held-out", "1", code=2).stderr)
         self.assertIn("at least 1", self.cut("--trained", "0", "--held-out", "1", code=2).stderr)
+        self.assertIn("the corpus itself", self.cut("--trained", "5", "--held-out", "7", "--output", self.output / "bpe.bin", code=2).stderr)
+        self.assertEqual((self.output / "bpe.bin").read_bytes(), header.tobytes() + ids.tobytes())
         (self.output / "bpe.bin").write_bytes(raw[:1024])
         self.assertIn("ends before", self.cut("--trained", "5000", "--held-out", "700", code=5).stderr)
+        self.assertEqual(((self.folder / "part.bin").read_bytes(), [*self.folder.glob("*.part")]), (raw, []), "what was there stays")
         (self.output / "corpus.json").write_text(json.dumps({"files": []}))
         self.assertIn("--vocab-size", self.cut("--trained", "5", "--held-out", "7", code=2).stderr)
 
