@@ -236,7 +236,7 @@ Call bind_update_then_encode(const Set& set, const ComputeDevice& device,
   };
 }
 
-/// The same in one kernel.
+/// An update and the image of its weights, by one kernel.
 Call bind_update_image(const Set& set, const ComputeDevice& device, const codec::CodecSpec& spec,
                        Dtype rounded) {
   const std::vector<UpdatePiece> pieces = pieces_of(set, Dtype::fp32, Moments::fp32);
@@ -385,8 +385,8 @@ std::vector<Case> updates(const Choice& choice) {
   return cases;
 }
 
-/// Of the codecs that an update can write images in, with the dtypes that weights are rounded to:
-/// by two kernels and, on a GPU, by one.
+/// Rows of the codecs that an update can write images in, with the dtypes that weights are rounded
+/// to: by two kernels and, on a GPU, by one.
 std::vector<Case> updates_with_image(const Choice& choice) {
   std::vector<Case> cases;
   for (const codec::CodecSpec& spec : choice.codecs) {

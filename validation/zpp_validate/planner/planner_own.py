@@ -23,15 +23,19 @@ DIFFERENCES_ON_FOUR = ["weight-differences/6.86b"]
 # One node of two GPUs, without a shard in 16 bits beside the master.
 MEMORY = [f"memory/{study}" for study in ("gathered-from-master", "update-in-backward", "moments-bf16", "moments-int8",
                                           "moments-int8-in-backward", "other-shapes", "other-shapes-in-backward")]
-# Four GPUs, likewise.
-GATHERED_FROM_MASTER = ["18.7b-gathered-from-master", "18.7b-moments-bf16-in-backward"]
+# One node of two GPUs, whose weights are encoded at each gather or once a step.
+KEPT_IMAGES = [f"kept-images/{study}" for study in ("encoded-at-each-gather", "kept-images", "moments-bf16-encoded-at-each-gather",
+                                                    "moments-bf16-kept-images")]
+# Four GPUs, without a shard in 16 bits beside the master.
+GATHERED_FROM_MASTER = ["18.7b-gathered-from-master", "18.7b-moments-bf16-in-backward", "18.7b-encoded-at-each-gather", "18.7b-kept-images",
+                        "18.7b-kept-images-moments-bf16-in-backward", "6.86b-bf16-gradients", "6.86b-kept-images"]
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
 # starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
 STUDIES = {
     "1x-NVIDIA-H200": {"offload-to-host/optimizer-and-largest-model": "h200-1x-host", "offload-to-host/optimizer-and-weights": "h200-1x-host",
-                       "steps-of-one-gpu": "h200-1x-host", "beside-pytorch/compiled": "h200-1x-host"},
+                       "steps-of-one-gpu": "h200-1x-host", "beside-pytorch/compiled": "h200-1x-host", "beside-pytorch/compiled-1.64b": "h200-1x-host"},
     "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node", "many-reductions/two-at-a-time": "h200-4x-node",
-                       "beside-fsdp2": "h200-4x-node", **dict.fromkeys(MEMORY, "h200-4x-node"), "weight-differences/1.64b-nvlink": "h200-4x-node",
+                       "beside-fsdp2": "h200-4x-node", **dict.fromkeys([*MEMORY, *KEPT_IMAGES], "h200-4x-node"), "weight-differences/1.64b-nvlink": "h200-4x-node",
                        **dict.fromkeys([*EMULATED_ON_TWO, *DIFFERENCES_ON_TWO], "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
         **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-untuned", "1.64b-tuned", "6.86b", "18.7b-first-session", "18.7b-second-session",
@@ -49,7 +53,7 @@ CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in 
 # Steps that are not timed, of studies without a list of runs.
 WARM_UPS = {"gradients-in-bf16": 3, "copy-engines": 3, "deepspeed-tutorial": 5, "steps-of-one-gpu": 3, "many-reductions/two-at-a-time": 5}
 # Studies of programs that have two reductions under way; earlier programs began one when the one before it had ended.
-REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *MEMORY, *EMULATED_ON_TWO, *DIFFERENCES_ON_TWO, "weight-differences/1.64b-nvlink")}
+REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *MEMORY, *KEPT_IMAGES, *EMULATED_ON_TWO, *DIFFERENCES_ON_TWO, "weight-differences/1.64b-nvlink")}
 REDUCTIONS_TOGETHER |= {f"4x-NVIDIA-H200/{study}" for study in (*(f"beside-fsdp2/{each}" for each in GATHERED_FROM_MASTER), *DIFFERENCES_ON_FOUR)}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
