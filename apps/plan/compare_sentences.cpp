@@ -78,8 +78,8 @@ std::string where_it_pays(const Comparison& comparison, const Cluster& cluster) 
          fmt::format(" Here the links of a node carry {}{}.", carried, sold);
 }
 
-/// A row with some parts alone that is faster than all of them, where its step is shorter by more
-/// than a hundredth; else empty.
+/// A row with some parts alone that is faster than ZeRO-3 and than all parts, where its step is
+/// shorter than that of all by more than a hundredth; else empty.
 std::string whether_less_is_faster(const Comparison& comparison, const Compared& about) {
   constexpr double kSame = 0.99;
   const ComparedRow* fastest = &comparison.rows.back();
@@ -88,9 +88,9 @@ std::string whether_less_is_faster(const Comparison& comparison, const Compared&
     if (&row == &comparison.rows.front() || is_too_large(row, about)) continue;
     if (row.seconds < std::min(limit, fastest->seconds)) fastest = &row;
   }
-  if (fastest == &comparison.rows.back()) return "";
-  return fmt::format(" {} alone makes it {:.2f} times as fast.", shown_name(fastest->feature),
-                     fastest->speedup);
+  if (fastest == &comparison.rows.back() || fastest->speedup <= 1) return "";
+  return fmt::format(" {} without the other parts makes a step {:.2f} times as fast.",
+                     shown_name(fastest->feature), fastest->speedup);
 }
 
 }  // namespace
@@ -106,8 +106,9 @@ bool is_too_large(const ComparedRow& row, const Compared& about) {
 
 std::string whether_it_pays(const Comparison& comparison, const Compared& about) {
   return if_it_fits(comparison, about) +
-         whether_it_pays_here(comparison, about.gain, about.all.gradient_accumulation_steps) + " " +
-         where_it_pays(comparison, *about.cluster) + whether_less_is_faster(comparison, about);
+         whether_it_pays_here(comparison, about.gain, about.all.gradient_accumulation_steps) +
+         whether_less_is_faster(comparison, about) + " " +
+         where_it_pays(comparison, *about.cluster);
 }
 
 std::string what_fits(const Comparison& comparison, const Compared& about) {

@@ -5,9 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "apps/plan/commands.hpp"
@@ -18,6 +20,8 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/config/optimizer_options.hpp"
+#include "lib/config/resolve.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/plan/step_time.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
@@ -46,20 +50,77 @@ void order(std::vector<Candidate>& candidates, Goal goal) {
   });
 }
 
-/// The options that take memory from a GPU, which no candidate tries, but for those that are set.
-std::string memory_options(const config::TrainConfig& base) {
-  std::vector<std::string> options;
-  const auto unless = [&](bool set, const char* option) {
-    if (!set) options.emplace_back(option);
-  };
-  unless(base.zero.update_in_backward, "--update-in-backward");
-  unless(base.optimizer.moments != optim::Moments::fp32, "--moments bf16");
-  unless(base.zero.offload_optimizer.enabled(), "--offload-optimizer cpu");
-  unless(base.zero.hpz_device == zero::HpzDevice::cpu, "--hpz-device cpu");
-  return options.empty()
-             ? ""
-             : fmt::format(", or give what needs less memory ({}; docs/howto/memory.md)",
-                           fmt::join(options, ", "));
+/// An option that takes memory from a GPU, which no candidate tries.
+struct MemoryOption {
+  const char* path;
+  const char* flag;
+  bool (*change)(config::TrainConfig&);  ///< false: it is set already
+};
+
+constexpr std::array kMemoryOptions{
+    MemoryOption{
+        "zeropp.keep_weight_images", "--no-keep-weight-images",
+        [](config::TrainConfig& c) { return std::exchange(c.zero.keep_weight_images, false); }},
+    MemoryOption{
+        "zeropp.update_in_backward", "--update-in-backward",
+        [](config::TrainConfig& c) { return !std::exchange(c.zero.update_in_backward, true); }},
+    MemoryOption{"zeropp.moments", "--moments bf16",
+                 [](config::TrainConfig& c) {
+                   return std::exchange(c.optimizer.moments, optim::Moments::bf16) ==
+                          optim::Moments::fp32;
+                 }},
+    MemoryOption{"zero_optimization.offload_optimizer.device", "--offload-optimizer cpu",
+                 [](config::TrainConfig& c) {
+                   return std::exchange(c.zero.offload_optimizer.device,
+                                        zero::OffloadDevice::cpu) == zero::OffloadDevice::none;
+                 }},
+    MemoryOption{"zeropp.hpz_device", "--hpz-device cpu", [](config::TrainConfig& c) {
+                   return std::exchange(c.zero.hpz_device, zero::HpzDevice::cpu) !=
+                          zero::HpzDevice::cpu;
+                 }}};
+
+/// Whether some stage of the spaces takes the configuration of `asked`, as far as one is checked
+/// without its machine.
+bool is_possible(const SearchJob& asked, const std::vector<config::Option>& given,
+                 const std::vector<comm::Topology>& topologies) {
+  return std::ranges::any_of(topologies, [&](const comm::Topology& topology) {
+    const SearchSpace space = space_of(asked, given, topology, machine_for(asked.base, topology));
+    return std::ranges::any_of(space.stages, [&](int stage) {
+      config::TrainConfig config = asked.base.job.config;
+      config.zero.stage = stage;
+      try {
+        config::check_moments(config);
+        config::check_update_in_backward(config);
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    });
+  });
+}
+
+/// The memory options that are not set and that the search would take beside those given.
+std::string memory_options(SearchJob& asked, const std::vector<config::Option>& given,
+                           const std::vector<comm::Topology>& topologies) {
+  config::TrainConfig& config = asked.base.job.config;  // which `given` is bound to
+  const config::TrainConfig base = config;
+  std::vector<std::string> taken;
+  for (const MemoryOption& each : kMemoryOptions) {
+    std::vector<config::Option> with = given;
+    std::ranges::find(with, each.path, &config::Option::path)->given = true;
+    try {
+      if (each.change(config) && is_possible(asked, with, topologies)) {
+        check_effects(asked, with, topologies);
+        taken.emplace_back(each.flag);
+      }
+    } catch (const Error&) {
+      // It has no effect, or takes that of another away.
+    }
+    config = base;
+  }
+  return taken.empty() ? ""
+                       : fmt::format(", or give what needs less memory ({}; docs/howto/memory.md)",
+                                     fmt::join(taken, ", "));
 }
 
 /// Function that gives the seconds of a step; empty without a cluster.
@@ -68,7 +129,7 @@ StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology) {
   return seconds_on(asked.base.cluster, topology);
 }
 
-ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& topologies,
+ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topologies,
                     const app::Call& call) {
   const app::OutputLock lock = app::preflight_outputs(call);
   const config::TrainConfig& base = asked.base.job.config;
@@ -91,10 +152,12 @@ ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& t
   trace::write_hdf5(document, call.trace_path());
   if (call.json) trace::write_json(trace::to_json(document), *call.json);
   if (!none) return ExitCode::ok;
+  const bool possible =
+      std::ranges::any_of(found, [](const Found& each) { return each.result.possible > 0; });
   log::error(
       "no configuration of the space fits: raise --memory-limit, lower the minimum bits, take "
       "more nodes, or leave flags out that decide something" +
-      memory_options(base));
+      (possible ? memory_options(asked, call.options(), topologies) : ""));
   return ExitCode::check_failed;
 }
 

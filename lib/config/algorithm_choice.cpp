@@ -189,9 +189,10 @@ const char* reduce_by_rule(const TrainConfig& c, const Machine& machine) {
 void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
+  const bool differences = c.zero.refreshes_differences();  // else, or beside them, whole weights
   if (zero::is_automatic(name)) {
     const codec::CodecSpec& sent =
-        c.zero.refreshes_differences() ? c.zero.weight_differences.codec : c.zero.weight_codec;
+        differences ? c.zero.weight_differences.codec : c.zero.weight_codec;
     name = measured
                .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights, sent,
                         Measured::kWorld)
@@ -204,9 +205,9 @@ void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& m
   if (c.zero.deterministic && !algorithm.traits.deterministic) refuse_unstable(key, name, "flat");
   if (c.zero.quantized_weights && !algorithm.traits.any_codec) {
     refuse(
-        "{} {} cannot carry zeropp.weight_codec: choose another, or turn "
-        "zero_optimization.zero_quantized_weights off",
-        key, name);
+        "{} {} cannot carry {}: choose another, or turn zero_optimization.zero_quantized_weights "
+        "off",
+        key, name, differences ? "zeropp.weight_difference_codec" : "zeropp.weight_codec");
   }
 }
 
@@ -340,20 +341,32 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
       used && takes_copy_engines(c, whole) ? comm::CopyEngines::on : comm::CopyEngines::off;
 }
 
+/// Whether the first hop of some reduction writes an image of its own (OneHopLayout::zero_copy): in
+/// a codec, in another dtype than that of the gradients, or chunk by chunk.
+bool encodes_gradients(const TrainConfig& c) {
+  const zero::Options& zero = c.zero;
+  const codec::CodecSpec none;
+  return zero.gradient_codec_intra != none || compute_dtype(c) != Dtype::fp32 ||
+         zero.pipeline_depth > 1 || zero.adaptive_bits.values == zero::AdaptedValues::gradients ||
+         std::ranges::any_of(zero.codec_schedule, [&](const zero::CodecEntry& entry) {
+           return entry.gradient_codec_intra.value_or(none) != none;
+         });
+}
+
 /// Refuses peer stores where no reduction encodes into peers' memory (OneHopReduce).
 void check_peer_stores(const TrainConfig& c, const Machine& machine) {
   if (c.peer_stores == comm::PeerStores::off) return;
   const collective::Algorithm& reduction =
       find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "");
   if (c.copy_engines == comm::CopyEngines::on && machine.node_count == 1 &&
-      c.zero.quantized_gradients && reduction.traits.to_everyone &&
+      c.zero.quantized_gradients && encodes_gradients(c) && reduction.traits.to_everyone &&
       c.zero.error_feedback.hops == zero::FeedbackHops::none) {
     return;
   }
   refuse(
       "zeropp.peer_stores on would have no effect: it needs zeropp.copy_engines on, 1-hop or 2-hop "
-      "on one node, and zero_optimization.zero_quantized_gradients without error feedback; leave "
-      "it out");
+      "on one node, and zero_optimization.zero_quantized_gradients without error feedback and, in "
+      "fp32 and one chunk, in another codec than none; leave it out");
 }
 
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {

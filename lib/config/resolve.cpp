@@ -154,25 +154,6 @@ void check_exchanged_differences(const zero::Options& zero, const Machine& machi
   }
 }
 
-void check_weight_differences(const TrainConfig& config, const Machine& machine) {
-  const zero::Options& zero = config.zero;
-  if (!zero.weight_differences.enabled) return;
-  if (zero.exchanges_differences()) check_exchanged_differences(zero, machine);
-  const Dtype compute = compute_dtype(config);
-  if (zero.refreshes_differences() && zero.weight_differences.copy == zero::CopyDtype::fp32 &&
-      compute != Dtype::fp32) {
-    refuse(
-        "zeropp.weight_copy_dtype fp32 at zero_optimization.stage {}, where differences are added "
-        "to the weights that the model computes with, in {}: set the stage to 3, or leave it out",
-        zero.stage, name_of(compute));
-  }
-  if (config.averaged_steps > 0) {
-    refuse(
-        "zeropp.weight_differences and zeropp.averaged_steps, which gives copies weights that no "
-        "difference leads to: leave one of them out");
-  }
-}
-
 void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
   std::size_t& size = zero.shard_group_size;
   if (size == zero::kAllRanks) return;
@@ -240,6 +221,25 @@ void check_memory_limit(const TrainConfig& c) {
 }
 
 }  // namespace
+
+void check_weight_differences(const TrainConfig& config, const Machine& machine) {
+  const zero::Options& zero = config.zero;
+  if (!zero.weight_differences.enabled) return;
+  if (zero.exchanges_differences()) check_exchanged_differences(zero, machine);
+  const Dtype compute = compute_dtype(config);
+  if (zero.refreshes_differences() && zero.weight_differences.copy == zero::CopyDtype::fp32 &&
+      compute != Dtype::fp32) {
+    refuse(
+        "zeropp.weight_copy_dtype fp32 at zero_optimization.stage {}, where differences are added "
+        "to the weights that the model computes with, in {}: set the stage to 3, or leave it out",
+        zero.stage, name_of(compute));
+  }
+  if (config.averaged_steps > 0) {
+    refuse(
+        "zeropp.weight_differences and zeropp.averaged_steps, which gives copies weights that no "
+        "difference leads to: leave one of them out");
+  }
+}
 
 void check_update_in_backward(const TrainConfig& c) {
   const zero::Options& zero = c.zero;

@@ -119,6 +119,7 @@ void Session::make_groups() {
       (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
   options.levels = gather_levels || config_.zero.exchanges_differences();
+  options.peer_stores = false;  // which reductions alone make
   if (config_.zero.has_secondary())
     options.secondary_size = static_cast<int>(config_.zero.hpz_partition_size);
   groups_ = context_.world().make_groups(options);

@@ -3,6 +3,7 @@
 machine without any, and the search with what the user has decided."""
 
 import json
+import re
 
 import planned
 import zpp
@@ -86,6 +87,33 @@ class Estimates(Program):
         limit = str(least["cpu"] / 2**30 * 1.000001)
         self.assertEqual(self.plan(*words, "--hpz-device", "device", "--memory-limit", limit).code, zpp.INVALID)
         self.check_ok(self.plan(*words, "--hpz-device", "cpu", "--memory-limit", limit, "--output", self.out))
+
+    def test_a_search_suggests_what_it_takes(self):
+        """Each option that is suggested where nothing fits is taken beside the others, and leaves combinations that are possible."""
+        words = ["search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--memory-limit", "1e-6"]
+        every = {"--update-in-backward", "--moments bf16", "--offload-optimizer cpu", "--hpz-device cpu"}
+        images = ["--zero-stage", "3", "--zero-quantized-weights", "--keep-weight-images"]
+        cases = [([], set()), (["--zero-stage", "1"], {"--update-in-backward", "--hpz-device cpu"}), (["--zero-stage", "2"], {"--hpz-device cpu"}),
+                 (["--zero-hpz-partition-size", "1"], {"--hpz-device cpu"}), (["--clip-grad", "1"], {"--update-in-backward"}),
+                 (["--gradient-accumulation-steps", "2"], {"--update-in-backward"}),
+                 (["--optimizer", "SGD"], {"--moments bf16"}), (["--update-in-backward"], {"--update-in-backward", "--offload-optimizer cpu"}),
+                 (images, {"--offload-optimizer cpu"})]
+        for more, missing in cases:
+            told = self.plan(*words, *more)
+            self.assertEqual(told.code, zpp.INVALID, told)
+            found = re.search(r"what needs less memory \((.*); docs/howto/memory.md\)", told.stderr)
+            self.assertIsNotNone(found, told)
+            suggested = set(found.group(1).split(", "))
+            self.assertEqual(suggested, (every | ({"--no-keep-weight-images"} if more is images else set())) - missing, more)
+            for option in suggested:
+                with self.subTest(more=more, option=option):
+                    kept = [word for word in more if not (option == "--no-keep-weight-images" and word == "--keep-weight-images")]
+                    self.assertGreater(self.planned(*words[:-2], *kept, *option.split())[1]["searches"]["possible"][0], 0)
+
+    def test_a_search_of_what_cannot_be_suggests_nothing(self):
+        told = self.plan("search", *MODEL, "--nodes", "2", "--update-in-backward", "--clip-grad", "1")
+        self.assertEqual(told.code, zpp.INVALID, told)
+        self.assertNotIn("needs less memory", told.stderr)
 
     def test_copies_that_nobody_keeps_need_no_host(self):
         cluster = json.loads((zpp.SOURCE / "inputs/clusters/h200-dgx.json").read_text())

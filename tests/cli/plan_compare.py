@@ -213,6 +213,21 @@ class Numbers(Case):
         self.assertIn("Nothing of this fits here, ZeRO-3 neither. If it did: ZeRO++", text)
         self.assertEqual(len(re.findall(r" \d+\.\d{3} +-\d+\.\d{3} ", text)), 6, text)
 
+    def test_some_parts_that_are_faster_than_all_are_named(self):
+        """Behind whether all of them pay and before where; not where they make the step no faster than ZeRO-3's."""
+        cluster = json.loads((CLUSTERS / "h200-dgx.json").read_text())
+        cluster["host"] = {**cluster.get("host", {}), "link_gb_per_s": 1.0, "memory_gb_per_s": 200.0}
+        slow = ["--cluster", self.write_json("slow.json", cluster), "--hpz-device", "cpu"]
+        result, rows = self.compared(*JOB[:-2], *slow)
+        text, less = " ".join(result.stdout.split()), rows["qwZ+qgZ"]
+        self.assertRegex(text, r"is asked for \(--gain\)\. \+qwZ\+qgZ without the other parts makes a step "
+                               fr"{less['speedup']:.2f} times as fast\. It pays ")
+        cluster["gpu"]["memory_gb_per_s"] = 100.0  # which codecs wait for
+        result, rows = self.compared(*JOB[:-2], "--cluster", self.write_json("slower.json", cluster), "--hpz-device", "cpu", "--rail-gb-per-s", "500")
+        self.assertGreater(rows["qwZ+qgZ"]["speedup"], 2 * rows["all"]["speedup"])
+        self.assertLess(max(row["speedup"] for name, row in rows.items() if name != "none"), 1)
+        self.assertNotIn("without the other parts", result.stdout)
+
     def test_what_is_left_of_the_memory_is_said(self):
         result, rows = self.compared(*JOB, *SOLD)
         lines = result.stdout.split("\n\n")[1].splitlines()[2:]

@@ -83,6 +83,14 @@ TEST(ConfigResolve, PeerStoresWhereReductionsEncodeIntoPeers) {
   EXPECT_THAT(refusal(text("", false), on), no_effect);
   EXPECT_THAT(refusal(text(R"(, "copy_engines": "off")", true), on), no_effect);
   EXPECT_THAT(refusal(text(R"(, "error_feedback": {"hops": "intra"})", true), on), no_effect);
+  // In fp32 and one chunk, gradients in the codec none go as they lie.
+  const std::string none = R"(, "gradient_codec_intra": "none", "gradient_codec_inter": "none")";
+  EXPECT_THAT(refusal(text(none, true), on), no_effect);
+  for (const std::string encoded :
+       {R"(, "pipeline_depth": 2)",
+        R"(, "codec_schedule": [{"from_step": 1, "gradient_codec_intra": "int8:128"}])"}) {
+    EXPECT_EQ(resolved(text(none + encoded, true), on).peer_stores, comm::PeerStores::on);
+  }
   on.copy_engines = false;
   EXPECT_THAT(refusal(text("", true), on), no_effect);
   on.copy_engines = true;
@@ -234,7 +242,11 @@ TEST(ConfigResolve, CodecsNeedAnAlgorithmThatCarriesThem) {
   EXPECT_THAT(refusal(R"({"zero_optimization":{"zero_quantized_weights":true},
                           "zeropp":{"all_gather_algorithm":"plain"}})",
                       machine(2, 2)),
-              HasSubstr("cannot carry"));
+              HasSubstr("cannot carry zeropp.weight_codec"));
+  EXPECT_THAT(refusal(R"({"zero_optimization":{"stage":2,"zero_quantized_weights":true},
+                          "zeropp":{"weight_differences":true,"all_gather_algorithm":"plain"}})",
+                      machine(2, 2)),
+              HasSubstr("cannot carry zeropp.weight_difference_codec"));
   EXPECT_THAT(refusal(R"({"zeropp":{"deterministic":true,"reduce_scatter_algorithm":"native"}})",
                       machine(2, 2)),
               HasSubstr("choose ordered"));

@@ -2,6 +2,7 @@
 // Bytes and memory of planned runs against closed forms that are written here again: what leaves a
 // node with ZeRO-3 and with each part of ZeRO++, stages 0 to 2, the memory of a rank; and that a
 // model's description is the model.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -11,6 +12,7 @@
 #include "lib/model/registry.hpp"
 #include "lib/plan/estimate.hpp"
 #include "lib/plan/planned_topology.hpp"
+#include "tests/support/usage_refusal.hpp"
 
 namespace zeropp::plan {
 namespace {
@@ -281,6 +283,24 @@ TEST(PlannedRun, RefusesWhatItCannotKnow) {
   EXPECT_THROW(PlannedRun(config, planned_topology(1, 2), kVocab), Error);
   EXPECT_THROW(planned_topology(0, 8), Error);
   EXPECT_THROW(planned_topology(std::size_t{1} << 31U, 2), Error);
+}
+
+TEST(PlannedRun, RefusesToKeepImagesThatNobodyEncodes) {
+  config::TrainConfig config = with_zeropp(gpt(3, 4), 2);
+  config.zero.keep_weight_images = true;
+  const auto planned = [&] { (void)PlannedRun(config, planned_topology(2, 2), kVocab); };
+  EXPECT_NO_THROW(planned());
+  const auto refused = [&](const char* why) {
+    EXPECT_THAT(test::refusal(planned),
+                testing::AllOf(testing::HasSubstr("keep_weight_images"), testing::HasSubstr(why)));
+  };
+  config.zero.persistence_threshold = std::size_t{1} << 40U;
+  refused("stage3_param_persistence_threshold");
+  config.zero.persistence_threshold = 0;
+  config.zero.codec_schedule = {{.from_step = 0, .weight_codec = codec::parse_codec("none")}};
+  refused("codec_schedule");
+  config.zero.codec_schedule.front().units = {"head"};
+  EXPECT_NO_THROW(planned());
 }
 
 TEST(Description, IsTheModel) {

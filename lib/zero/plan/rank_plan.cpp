@@ -4,6 +4,7 @@
 
 #include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::zero {
 
@@ -79,6 +80,7 @@ RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
       reductions(options, codecs, units,
                  plan_buckets(options, codecs, units, layers, job.sharding().world.size), reducing),
       step(make_step_plan(options, units, layers, weight_gathers, reductions)) {
+  check_weight_images(options, codecs, units);
   use({std::vector<std::size_t>(units.size(), 0), std::vector<std::size_t>(units.size(), 0)});
 }
 

@@ -1,8 +1,11 @@
 #include "lib/zero/plan/weight_image_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "kernels/codec/codec.hpp"
+#include "lib/base/error.hpp"
 #include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {
@@ -30,6 +33,20 @@ std::size_t weight_image_memory(const Options& options, const CodecTable& codecs
   for (std::size_t u = 0; u < units.size(); ++u)
     bytes += weight_image_bytes(options, codecs, units, u);
   return bytes;
+}
+
+void check_weight_images(const Options& options, const CodecTable& codecs,
+                         const std::vector<UnitPartition>& units) {
+  if (!keeps_weight_images(options) || weight_image_memory(options, codecs, units) > 0) return;
+  const bool all_persist = std::ranges::all_of(units, &UnitPartition::persistent);
+  throw Error(
+      ExitCode::usage,
+      fmt::format("zeropp.keep_weight_images would have no effect: {} leave it out",
+                  all_persist ? fmt::format("every unit persists with zero_optimization."
+                                            "stage3_param_persistence_threshold {}: lower that, or",
+                                            options.persistence_threshold)
+                              : "zeropp.codec_schedule gives every unit that does not persist the "
+                                "weight codec none from its first step on: change that, or"));
 }
 
 }  // namespace zeropp::zero

@@ -27,4 +27,9 @@ std::size_t weight_image_bytes(const Options& options, const CodecTable& codecs,
 std::size_t weight_image_memory(const Options& options, const CodecTable& codecs,
                                 const std::vector<UnitPartition>& units);
 
+/// Throws Error(usage) where images are to be kept and there are none: every unit persists, or
+/// takes no codec but `none`.
+void check_weight_images(const Options& options, const CodecTable& codecs,
+                         const std::vector<UnitPartition>& units);
+
 }  // namespace zeropp::zero
