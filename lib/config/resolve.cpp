@@ -138,15 +138,19 @@ void resolve_secondary(zero::Options& zero, const Machine& machine) {
 
 /// Differences go from node to node, to a copy of the weights in every node.
 void check_exchanged_differences(const zero::Options& zero, const Machine& machine) {
-  const auto require = [](bool met, const std::string& needed) {
-    if (!met) refuse("zeropp.weight_differences needs {}: set that, or leave it out", needed);
-  };
   const auto node = static_cast<std::size_t>(machine.ranks_per_node);
   if (machine.ranks_per_node == 0) refuse("zeropp.weight_differences {}", kUnequalNodes);
-  require(zero.hpz_partition_size == node,
-          fmt::format("zero_optimization.zero_hpz_partition_size {}, the ranks of a node", node));
-  require(machine.node_count > 1 || machine.world_size == 1,
-          "several nodes, which it sends less between");
+  if (machine.node_count == 1 && machine.world_size > 1) {
+    refuse(
+        "zeropp.weight_differences needs several nodes at stage 3, which it sends less between: "
+        "name them (--node-size), choose stage 1 or 2, or leave it out");
+  }
+  if (zero.hpz_partition_size != node) {
+    refuse(
+        "zeropp.weight_differences needs zero_optimization.zero_hpz_partition_size {} at stage 3, "
+        "the ranks of a node: set that, or leave it out",
+        node);
+  }
   if (zero.measure_errors > 0) {
     refuse(
         "zeropp.weight_differences and zeropp.measure_quantization_error, which measures what a "
