@@ -136,6 +136,15 @@ class DeviceMemory(zpp.TestCase):
             given += [word] if flag not in words else []
         return given
 
+    def test_differences_are_not_raised_to_stage_3(self):
+        """In one node they are refused there, and without them the stage is named."""
+        words = ["--num-layers", 4, "--hidden-size", 128, "--train-iters", 2, "--bf16", "--zero-quantized-weights", "--zero-stage", 2,
+                 "--device-memory-limit", "10M"]
+        for more, named in (([], True), (["--weight-differences"], False)):
+            result = self.train(2, *words, *more, out=self.folder / f"stage-{named}")
+            self.assertEqual(result.code, zpp.ENVIRONMENT, result)
+            self.assertEqual("--zero-stage 3" in result.errors()[0], named, result)
+
     def test_nothing_fits(self):
         line = self.refused(1, 1000, "--zero-stage", 3)
         for part in ("use more ranks or a smaller model", "time of the updates", "dtype of the moments", "place of hpZ's copy"):

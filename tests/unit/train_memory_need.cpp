@@ -81,33 +81,5 @@ TEST(MemoryBesideGpu, DoesNotNameACopyThatIsOnTheGpu) {
               AllOf(HasSubstr("to the memory of the host"), Not(HasSubstr("--hpz-device"))));
 }
 
-/// Text of a run at stage 2 on the host that ran out of memory.
-std::string without_memory(const comm::Topology& topology, bool differences) {
-  config::TrainConfig config = gpt();
-  config.backend = Backend::host;
-  config.zero.stage = 2;
-  config.zero.hpz_partition_size = 1;
-  config.zero.quantized_weights = true;
-  // Stage 3 needs less where few of many blocks are gathered; what else is named first is so
-  // already.
-  config.model.num_layers = 16;
-  config.zero.prefetch_bucket_size = 0;
-  config.zero.max_live_parameters = 0;
-  config.zero.reduce_bucket_size = config.model.hidden_size * config.model.hidden_size;
-  config.model.recompute_activations = true;
-  config.model.recompute_interval = 1;
-  config.zero.weight_differences.enabled = differences;
-  const MemoryNeed need(config, topology, kVocab, 0);
-  return test::refusal([&] { need.explain([&] { throw OutOfMemory(MemoryKind::host, kWhat); }); },
-                       ExitCode::environment);
-}
-
-TEST(Remedies, DoNotRaiseDifferencesToAStageThatRefusesThem) {
-  const auto stage3 = HasSubstr("--zero-stage 3");
-  EXPECT_THAT(without_memory(kNodes, false), stage3);
-  EXPECT_THAT(without_memory(kNodes, true), AllOf(HasSubstr("would need less"), Not(stage3)));
-  EXPECT_THAT(without_memory({2, 1, 2}, true), Not(stage3)) << "one node";
-}
-
 }  // namespace
 }  // namespace zeropp::train
