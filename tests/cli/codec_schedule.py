@@ -3,7 +3,6 @@
 says what was in force, tampering with that is found, and what is wrong is refused with one line."""
 
 import json
-import shutil
 
 import h5py
 
@@ -39,7 +38,7 @@ CHANGES = [
     ("gradients", "adaptive_bits/chosen", slice(0, 7), 1, "not exactly one width"),
     ("weights", "adaptive_bits/step", 0, 1, "not exactly a row"),
     ("weights", "codecs/unit", 0, 1, "/codecs"),
-    ("weights", "budget", None, 7, "budget_bytes is 7, should be"),
+    ("weights", "adaptive_bits/budget_bytes", None, 7, "budget_bytes is 7, should be"),
 ]
 
 
@@ -56,7 +55,7 @@ class CodecSchedule(zpp.TestCase):
         self.check_schedule(zpp.read_trace(paths["schedule"])[1])
         for name in ("gradients", "weights", "weights without hpZ", "both kinds"):
             self.check_budget(paths[name])
-        self.check_tampering(paths)
+        self.check_tampering(paths, CHANGES)
 
     def check_schedule(self, groups):
         """By hand: units are the embedding, two blocks and the head."""
@@ -83,22 +82,6 @@ class CodecSchedule(zpp.TestCase):
             sent = sum(size for at, size, chosen in zip(rows["step"], rows["bytes"], rows["chosen"]) if at == step and chosen)
             self.assertLessEqual(sent, budget)
             self.assertGreater(sent, budget / 2)
-
-    def check_tampering(self, paths):
-        copies = []
-        for index, (name, where, row, value, _) in enumerate(CHANGES):
-            copies.append(self.folder / f"{index}.h5")
-            shutil.copyfile(paths[name], copies[-1])
-            with h5py.File(copies[-1], "r+") as file:
-                if row is None:
-                    file["adaptive_bits"].attrs.modify("budget_bytes", value)
-                else:
-                    file[where][row] = value
-        judged = zpp.check_trace(*copies)
-        for path, (name, where, _, _, part) in zip(copies, CHANGES):
-            with self.subTest(name, where=where):
-                lines = [line for line in judged.stdout.splitlines() if line.startswith(f"{path}: INVALID: ")]
-                self.assertIn(part, "\n".join(lines), judged)
 
     def test_refusals(self):
         for words, parts in (

@@ -5,8 +5,6 @@ from its checkpoint has the bits of one that does not, at another stage too, and
 
 import shutil
 
-import h5py
-
 import zpp
 
 zpp.skip_without_gpus(4)
@@ -29,7 +27,7 @@ RUNS = {
 # Changes to entries of RUNS: what is changed, into what, and what the reason names.
 CHANGES = [
     ("defaults", "weight_copies/hash", 3, "0" * 64, "the copies of the ranks differ: 2 of 4"),
-    ("defaults", "found", None, "behind", "found is 'behind' after 0 steps"),
+    ("defaults", "weight_copies/found", None, "behind", "found is 'behind' after 0 steps"),
     ("stage 1", "steps/bytes_inter_node", 3, 1, "bytes of step 3"),
     ("saved", "checkpoints/bytes", 0, 7, "/checkpoints: of step 4"),
 ]
@@ -69,23 +67,7 @@ class ResidentDifferences(zpp.TestCase):
         self.assertAlmostEqual(codes / 6 / whole, (64 + 2) / 128 / (258 / 256), delta=0.02)
         _, refreshed = zpp.read_trace(paths["interval"])
         self.assertEqual(self.sent(refreshed, "weights", "update"), [2 * sent for sent in self.sent(refreshed, "weights", "initial")])
-        self.check_tampering(paths)
-
-    def check_tampering(self, paths):
-        copies = []
-        for index, (name, where, row, value, _) in enumerate(CHANGES):
-            copies.append(self.folder / f"{index}.h5")
-            shutil.copyfile(paths[name], copies[-1])
-            with h5py.File(copies[-1], "r+") as file:
-                if row is None:
-                    file["weight_copies"].attrs[where] = value
-                else:
-                    file[where][row] = value
-        judged = zpp.check_trace(*copies)
-        for path, (name, where, _, _, part) in zip(copies, CHANGES):
-            with self.subTest(name, where=where):
-                lines = [line for line in judged.stdout.splitlines() if line.startswith(f"{path}: INVALID: ")]
-                self.assertIn(part, "\n".join(lines), judged)
+        self.check_tampering(paths, CHANGES)
 
     def test_other_numbers_of_ranks(self):
         for ranks in (1, 2, 3):

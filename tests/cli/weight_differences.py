@@ -6,8 +6,6 @@ line."""
 import json
 import shutil
 
-import h5py
-
 import zpp
 
 zpp.skip_without_gpus(4)
@@ -27,7 +25,7 @@ RUNS = {
 CHANGES = [
     ("defaults", "weight_copies/hash", 1, "0" * 64, "the copies of the nodes differ"),
     ("defaults", "weight_copies/hash", 0, "none", "not one SHA-256"),
-    ("defaults", "found", None, "behind", "found is 'behind' after 0 steps"),
+    ("defaults", "weight_copies/found", None, "behind", "found is 'behind' after 0 steps"),
     ("interval", "steps/bytes_inter_node", 3, 1, "bytes of step 3"),
     ("units that stay", "checkpoints/bytes", 0, 7, "/checkpoints: of step 4"),
 ]
@@ -53,7 +51,7 @@ class WeightDifferences(zpp.TestCase):
         copies = groups["weight_copies"]["hash"]
         self.assertEqual(len(copies), 2)
         self.assertEqual(copies[0], copies[1])
-        self.check_tampering(paths)
+        self.check_tampering(paths, CHANGES)
 
     def test_nodes_of_one_rank(self):
         """A rank that is a node holds the whole copy, and gathers nothing from others; alone, it exchanges with itself."""
@@ -65,22 +63,6 @@ class WeightDifferences(zpp.TestCase):
                 self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
                 _, groups = self.trace()
                 self.assertEqual(len(set(groups["weight_copies"]["hash"])), 1)
-
-    def check_tampering(self, paths):
-        copies = []
-        for index, (name, where, row, value, _) in enumerate(CHANGES):
-            copies.append(self.folder / f"{index}.h5")
-            shutil.copyfile(paths[name], copies[-1])
-            with h5py.File(copies[-1], "r+") as file:
-                if row is None:
-                    file["weight_copies"].attrs[where] = value
-                else:
-                    file[where][row] = value
-        judged = zpp.check_trace(*copies)
-        for path, (name, where, _, _, part) in zip(copies, CHANGES):
-            with self.subTest(name, where=where):
-                lines = [line for line in judged.stdout.splitlines() if line.startswith(f"{path}: INVALID: ")]
-                self.assertIn(part, "\n".join(lines), judged)
 
     def bits(self):
         root, groups = self.trace()

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -243,6 +244,29 @@ class TestCase(unittest.TestCase):
         judged = check_trace(*traces)
         verdicts = [line.rpartition(": ")[2] for line in judged.stdout.splitlines()]
         self.assertEqual((judged.code, verdicts), (OK, ["VALID"] * len(traces)), judged)
+
+    def check_tampering(self, paths, changes):
+        """Of each change (name of a trace in `paths`, dataset, rows, value, words) a copy of the trace is INVALID with these
+        words; without rows (None) it is an attribute that changes, and a number keeps its type."""
+        copies = []
+        for index, (name, where, row, value, _) in enumerate(changes):
+            copies.append(self.folder / f"{index}.h5")
+            shutil.copyfile(paths[name], copies[-1])
+            with h5py.File(copies[-1], "r+") as file:
+                if row is not None:
+                    file[where][row] = value
+                    continue
+                group, _, attribute = where.rpartition("/")
+                attributes = file[group].attrs
+                if isinstance(value, str):
+                    attributes[attribute] = value
+                else:
+                    attributes.modify(attribute, value)
+        judged = check_trace(*copies)
+        for path, (name, where, _, _, words) in zip(copies, changes):
+            with self.subTest(name, where=where):
+                lines = [line for line in judged.stdout.splitlines() if line.startswith(f"{path}: INVALID: ")]
+                self.assertIn(words, "\n".join(lines), judged)
 
     def check_nothing_left(self, result):
         left = [p for p in self.folder.rglob("*") if p.name.endswith((".h5", ".partial"))]
