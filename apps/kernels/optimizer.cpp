@@ -9,6 +9,8 @@
 #include "apps/kernels/entries.hpp"
 #include "apps/kernels/verdict.hpp"
 #include "kernels/optim/registry.hpp"
+#include "lib/base/checked.hpp"
+#include "lib/collective/hop_encode.hpp"
 #include "lib/device/table.hpp"
 #include "lib/zero/plan/image_format.hpp"
 
@@ -25,13 +27,6 @@ constexpr std::size_t kLooks = 4096;
 constexpr float kMean = 0.125F;
 
 double real(std::size_t count) { return static_cast<double>(count); }
-
-/// n values in a row, in whole blocks on the wire.
-codec::Layout image_layout(std::size_t n, const codec::Codec& codec) {
-  codec::Layout layout = codec::Layout::contiguous(n);
-  layout.padded = (n + codec.block() - 1) / codec.block() * codec.block();
-  return layout;
-}
 
 /// The parameters before the update.
 struct State {
@@ -231,7 +226,7 @@ Call bind_update_then_encode(const Set& set, const ComputeDevice& device,
           codec = codec::Codec(spec, rounded, device.backend).rounding()](StreamHandle stream) {
     update(stream);
     const std::size_t n = set[kWeight].count;
-    codec.encode(set[kWeight], image_layout(n, codec),
+    codec.encode(set[kWeight], collective::padded_layout(n, codec.block()),
                  {static_cast<std::byte*>(set[kImage].data), codec.wire_bytes(n)}, stream);
   };
 }
@@ -243,7 +238,7 @@ Call bind_update_image(const Set& set, const ComputeDevice& device, const codec:
   const codec::Codec codec(spec, rounded);
   const optim::ImageFormat format = *zero::image_format(spec, rounded);
   const std::size_t n = set[kWeight].count;
-  const std::size_t blocks = (n + codec.block() - 1) / codec.block();
+  const std::size_t blocks = ceil_div(n, codec.block());
   auto* const codes = static_cast<std::byte*>(set[kImage].data);
   std::byte* const scales = codes + codec.scale_offset(n);
   std::byte* const end = scales + blocks * codec.scale_bytes();
@@ -274,7 +269,8 @@ std::string check_image(const codec::CodecSpec& spec, Dtype rounded, std::size_t
   const codec::Codec host = codec::Codec(spec, rounded).rounding();
   const Result weight = results[kWeight];
   const Buffer wanted(host.wire_bytes(n), MemoryKind::host);
-  host.encode(weight.view(), image_layout(n, host), {wanted.data(), host.wire_bytes(n)}, {});
+  host.encode(weight.view(), collective::padded_layout(n, host.block()),
+              {wanted.data(), host.wire_bytes(n)}, {});
   Verdict verdict;
   verdict.same_bytes(results[kImage], wanted.span());
   return verdict.text();

@@ -55,4 +55,8 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
 /// reads them from memory that other units take next.
 void check_update_in_backward(const TrainConfig& config);
 
+/// Throws Error(usage) where `config`, whose hpZ size is resolved, asks for weight differences that
+/// cannot be on `machine`, of which the numbers of ranks and nodes are read.
+void check_weight_differences(const TrainConfig& config, const Machine& machine);
+
 }  // namespace zeropp::config

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "lib/app/registries.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/resolve.hpp"
-#include "lib/config/weight_differences.hpp"
 #include "lib/device/gpu_memory_limit.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/plan/planned_run.hpp"
@@ -200,14 +200,6 @@ bool refuses_update_in_backward(const TrainConfig& config) {
   }
 }
 
-config::Machine machine_of(const Topology& topology) {
-  config::Machine machine;
-  machine.world_size = topology.world_size;
-  machine.node_count = topology.node_count;
-  machine.ranks_per_node = topology.ranks_per_node;
-  return machine;
-}
-
 /// The run after it; none where it is nothing new, is refused, or cannot be planned.
 std::optional<Changed> after(const Remedy& remedy, TrainConfig config, const Topology& topology,
                              std::size_t vocab_size) {
@@ -215,7 +207,7 @@ std::optional<Changed> after(const Remedy& remedy, TrainConfig config, const Top
     if (!remedy.apply(config, topology)) return std::nullopt;
     config::check_moments(config);
     // Above stage 2 differences need hpZ's copies, in several nodes.
-    config::check_weight_differences(config, machine_of(topology));
+    config::check_weight_differences(config, app::machine_of(topology));
     const bool late = refuses_update_in_backward(config);
     if (late) config.zero.update_in_backward = false;
     const bool idle = config.zero.keep_weight_images && !zero::keeps_weight_images(config.zero);

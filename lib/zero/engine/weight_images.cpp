@@ -1,5 +1,6 @@
 #include "lib/zero/engine/weight_images.hpp"
 
+#include "lib/base/checked.hpp"
 #include "lib/zero/plan/draw_keys.hpp"
 #include "lib/zero/plan/image_format.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
@@ -14,7 +15,7 @@ std::vector<ImageRange> ranges_of(const std::vector<collective::ImageChunk>& chu
   std::vector<ImageRange> ranges;
   for (const collective::ImageChunk& chunk : chunks) {
     const std::size_t scales = codec.scale_offset(chunk.length);
-    const std::size_t blocks = (chunk.length + codec.block() - 1) / codec.block();
+    const std::size_t blocks = ceil_div(chunk.length, codec.block());
     ranges.push_back({.elements = {chunk.first, chunk.length},
                       .codes = memory + chunk.offset,
                       .scales = memory + chunk.offset + scales,
