@@ -118,9 +118,7 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
                             std::ranges::any_of(zero.codec_schedule, [&](const CodecEntry& entry) {
                               return entry.weight_codec && encodes(*entry.weight_codec);
                             });
-    return zero.stage == 3 && zero.quantized_weights && some_codec &&
-           !zero.weight_differences.enabled && !zero.offload_optimizer.enabled() &&
-           !zero.offload_param.enabled();
+    return zero.gathers_device_masters() && some_codec;
   };
   const auto differences = [&c, fixed_weights] {
     return fixed_weights() && c.zero.weight_differences.enabled;

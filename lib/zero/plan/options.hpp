@@ -175,6 +175,12 @@ struct Options {
   bool update_in_backward = false;
   std::uint64_t seed = 1;
 
+  /// Whether qwZ gathers whole weights, in every step, from shards whose fp32 master lies on the
+  /// device: images that are kept of them can serve. Weight differences send none.
+  [[nodiscard]] bool gathers_device_masters() const {
+    return stage == 3 && quantized_weights && !weight_differences.enabled &&
+           !offload_optimizer.enabled() && !offload_param.enabled();
+  }
   /// Whether groups of hpz_partition_size ranks hold a secondary copy of the weights. A size that
   /// is not resolved yet (kNodeOfRanks) counts as one that has it.
   [[nodiscard]] bool has_secondary() const {

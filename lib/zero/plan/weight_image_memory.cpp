@@ -6,14 +6,11 @@
 
 #include "kernels/codec/codec.hpp"
 #include "lib/base/error.hpp"
-#include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {
 
 bool keeps_weight_images(const Options& options) {
-  return options.keep_weight_images && options.quantized_weights &&
-         stage_preset(options.stage).shard_parameters && !options.weight_differences.enabled &&
-         !options.offload_optimizer.enabled() && !options.offload_param.enabled();
+  return options.keep_weight_images && options.gathers_device_masters();
 }
 
 std::size_t weight_image_bytes(const Options& options, const CodecTable& codecs,
