@@ -15,7 +15,10 @@ endif()
 find_package(CUDAToolkit REQUIRED)
 find_package(NCCL REQUIRED)
 add_library(zeropp_cuda_libraries INTERFACE)
-target_link_libraries(zeropp_cuda_libraries INTERFACE CUDA::cudart_static CUDA::cublasLt CUDA::nvtx3 NCCL::NCCL)
+target_link_libraries(zeropp_cuda_libraries INTERFACE CUDA::cudart_static CUDA::nvtx3 NCCL::NCCL)
+# kernels/nn/cuda/cublaslt.cpp opens cuBLASLt at run time.
+target_include_directories(zeropp_cuda_libraries SYSTEM INTERFACE
+                           "$<BUILD_INTERFACE:$<TARGET_PROPERTY:CUDA::cublasLt,INTERFACE_INCLUDE_DIRECTORIES>>")
 
 # Fused attention: compiled in where the headers are there; the library is looked for at run time.
 find_package(Cudnn QUIET)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs with apt what zeropp needs and this machine lacks; fetches the headers of cuDNN's front end where nvcc
-# is found, and for the check a package that a test compares codecs with; does nothing when all is there.
+# is found, and for the check clang-tidy and a package that a test compares codecs with; does nothing when all is there.
 #
 # usage: cmake/setup.sh demo|check
 set -euo pipefail
@@ -17,7 +17,7 @@ required=(
 case ${1:-} in
   demo) optional=(dict-gcide iproute2) ;;  # the text to train on, else a built-in source; emulated hosts
   check)  # without them, tests are skipped and builds start from nothing
-    optional=(ccache clang-format clang-tidy-16 shellcheck pyflakes3 python3-venv python3-pip python3-dev pybind11-dev
+    optional=(ccache clang-format shellcheck pyflakes3 python3-venv python3-pip python3-dev pybind11-dev
       python3-sphinx python3-myst-parser furo
       slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 btrfs-progs)
     ;;
@@ -85,5 +85,6 @@ if command -v nvcc >/dev/null; then
   "$root/cmake/fetch_cudnn_frontend.sh" || true  # it has said what is missing; nothing needs it
 fi
 if [ "$1" = check ]; then
-  "$root/cmake/fetch_ml_dtypes.sh" || true  # as above: the test is skipped
+  "$root/cmake/fetch_python_package.sh" ml_dtypes "a test of the small floats" || true  # as above
+  "$root/cmake/fetch_python_package.sh" clang_tidy "the test clang_tidy" || true
 fi

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <stdexcept>
 
@@ -23,7 +24,7 @@ std::size_t rank_of_interval(std::size_t n) {
   const auto probability = [&](std::size_t k) {  // of exactly k samples below the median
     const auto below = static_cast<double>(k);
     return std::exp(std::lgamma(count + 1) - std::lgamma(below + 1) -
-                    std::lgamma(count - below + 1) - count * std::log(2.0));
+                    std::lgamma(count - below + 1) - count * std::numbers::ln2);
   };
   std::size_t rank = 1;
   double tail = probability(0);

@@ -50,8 +50,7 @@ std::optional<std::string> divergence(const trace::Recorder& recorder) {
         "fp16.min_loss_scale or learning rate, or compute in bf16",
         recorder.steps.back().loss_scale);
   }
-  if (recorder.first_step == 0 &&
-      std::all_of(recorder.steps.begin(), recorder.steps.end(), skipped)) {
+  if (recorder.first_step == 0 && std::ranges::all_of(recorder.steps, skipped)) {
     return "all steps were skipped: their gradients are not finite";
   }
   return std::nullopt;

@@ -15,21 +15,20 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-TOOL = "clang-tidy-16"  # older ones do not know std::source_location
 JOINED = 16  # sources; more would share more, and collide more often
 JOINED_SOURCE = re.compile(r'^#include "(.*)"', re.MULTILINE)  # of CMake's unity sources
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
-if shutil.which(TOOL) is None:
-    print(f"skipped: {TOOL} is not installed")
-    sys.exit(77)
 root = Path(os.environ["ZEROPP_SOURCE"])
+TOOL = root / ".deps" / "clang_tidy" / "clang_tidy" / "data" / "bin" / "clang-tidy"  # in the version of the set-up
+if not TOOL.exists():
+    print("skipped: no clang-tidy (cmake/setup.sh check fetches it)")
+    sys.exit(77)
 build = Path(os.environ["ZEROPP_BIN"]).parent
 passed = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zeropp" / "tidy"
 passed.mkdir(parents=True, exist_ok=True)
@@ -85,17 +84,17 @@ def flags(command):
     return tuple(words[:output])
 
 
-def tidy(file, words, *options):
-    return subprocess.run([TOOL, "-quiet", f"--config-file={root / '.clang-tidy'}", *options, file, "--", *words],
+def tidy(file, words):
+    return subprocess.run([TOOL, "-quiet", f"--config-file={root / '.clang-tidy'}", file, "--", *words],
                           capture_output=True, text=True, check=False, cwd=root)
 
 
-def complaints_of_joined(commands, *options):
+def complaints_of_joined(commands):
     """None where the joined sources have none; else those of `commands` that errors and warnings name, notes not counted."""
     joined = texts / f"joined-{key(commands[0])}.cpp"
     sources = [Path(command["file"]).read_text() for command in commands]
     joined.write_text("\n".join(sources))
-    result = tidy(joined, flags(commands[0]), *options)
+    result = tidy(joined, flags(commands[0]))
     joined.unlink()
     if result.returncode == 0:
         return None
@@ -111,10 +110,7 @@ def check(commands):
         if result.returncode != 0:
             return [result.stdout or result.stderr]
     else:
-        # A name that two sources use is an error to the cheapest check too.
-        named = complaints_of_joined(commands, "--checks=-*,modernize-deprecated-headers")
-        if named is None:
-            named = complaints_of_joined(commands)
+        named = complaints_of_joined(commands)
         if named is not None:
             apart = named if 0 < len(named) < len(commands) else commands[len(commands) // 2:]
             return check([command for command in commands if command not in apart]) + check(apart)

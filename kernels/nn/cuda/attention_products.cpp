@@ -117,7 +117,7 @@ class ProductAttention final : public AttentionPath {
     require(dy, rows * hidden, heads.dtype, "attention gradient");
     require(d_qkv, rows * 3 * hidden, heads.dtype, "attention qkv gradient");
     float* const d_p = squares_of(context);
-    const View d_s(d_p + heads.square_bytes(Dtype::fp32) / sizeof(float), heads.squares(),
+    const View d_s(d_p + heads.square_bytes(Dtype::fp32) / size_of(Dtype::fp32), heads.squares(),
                    heads.dtype, MemoryKind::device);
     for (std::size_t s = 0; s < shape.sequences; ++s) {
       const auto part = [&](std::size_t n) { return heads.tokens(qkv, s, 3 * hidden, n * hidden); };

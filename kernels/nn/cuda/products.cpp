@@ -1,7 +1,5 @@
 #include "kernels/nn/cuda/products.hpp"
 
-#include <cublasLt.h>
-
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "kernels/core/cuda/check.hpp"
+#include "kernels/nn/cuda/cublaslt.hpp"
 #include "kernels/nn/cuda/fastest.hpp"
 
 namespace zeropp::nn::cuda_ops {
@@ -23,14 +22,14 @@ namespace {
 void check(cublasStatus_t status,
            const std::source_location& where = std::source_location::current()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  cuda::fail(std::string("cuBLASLt: ") + cublasLtGetStatusString(status), where);
+  cuda::fail(std::string("cuBLASLt: ") + cublaslt().status_string(status), where);
 }
 
 /// One for the process, never destroyed: CUDA may be gone before static objects are.
 cublasLtHandle_t handle() {
   static const cublasLtHandle_t instance = [] {
     cublasLtHandle_t made = nullptr;
-    check(cublasLtCreate(&made));
+    check(cublaslt().create(&made));
     return made;
   }();
   return instance;
@@ -116,24 +115,24 @@ template <auto Destroy>
 struct Destroyer {
   template <class Object>
   void operator()(Object* object) const noexcept {
-    (void)Destroy(object);
+    (void)(cublaslt().*Destroy)(object);
   }
 };
 template <class Handle, auto Destroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Destroy>>;
-using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+using Operation = Owned<cublasLtMatmulDesc_t, &CublasLt::operation_destroy>;
+using Layout = Owned<cublasLtMatrixLayout_t, &CublasLt::layout_destroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, &CublasLt::preference_destroy>;
 
 /// `columns` rows of `rows` elements in the eyes of row-major code, `batch` times.
 Layout make_layout(Dtype dtype, std::size_t rows, std::size_t columns, std::size_t stride,
                    std::size_t batch, std::size_t batch_stride) {
   cublasLtMatrixLayout_t made = nullptr;
-  check(cublasLtMatrixLayoutCreate(&made, type_of(dtype), rows, columns,
-                                   static_cast<std::int64_t>(stride)));
+  check(cublaslt().layout_create(&made, type_of(dtype), rows, columns,
+                                 static_cast<std::int64_t>(stride)));
   Layout layout(made);
   const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
-    check(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value));
+    check(cublaslt().layout_set(layout.get(), attribute, &value, sizeof value));
   };
   set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
   set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(batch_stride));
@@ -142,12 +141,12 @@ Layout make_layout(Dtype dtype, std::size_t rows, std::size_t columns, std::size
 
 template <class Value>
 void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-  check(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value));
+  check(cublaslt().operation_set(operation.get(), attribute, &value, sizeof value));
 }
 template <class Value>
 void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
          const Value& value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
+  check(cublaslt().preference_set(preference.get(), attribute, &value, sizeof value));
 }
 
 /// The library's matrices are column-major: a row-major d = a b is its d^T = b^T a^T. Its first
@@ -167,7 +166,7 @@ void set_pointers(const Operation& operation, const Product& p) {
 
 Operation make_operation(const Product& p) {
   cublasLtMatmulDesc_t description = nullptr;
-  check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  check(cublaslt().operation_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   Operation operation(description);
   const auto transposition = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposition(p.b.transposed));
@@ -185,7 +184,7 @@ Operation make_operation(const Product& p) {
 
 Preference make_preference(const Key& key) {
   cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made));
+  check(cublaslt().preference_create(&made));
   Preference preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kProductWorkspace);
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -206,10 +205,10 @@ cudaStream_t stream_of(const NnContext& context) {
 cublasStatus_t enqueue(const NnContext& context, const Plan& plan, const Product& p,
                        const cublasLtMatmulAlgo_t& algorithm) {
   const float beta = p.c == nullptr ? 0.0F : 1.0F;
-  return cublasLtMatmul(handle(), plan.operation.get(), &p.alpha, p.b.data, plan.first.get(),
-                        p.a.data, plan.second.get(), &beta, p.c == nullptr ? p.d : p.c,
-                        plan.result.get(), p.d, plan.result.get(), &algorithm,
-                        context.workspace.data, kProductWorkspace, stream_of(context));
+  return cublaslt().matmul(handle(), plan.operation.get(), &p.alpha, p.b.data, plan.first.get(),
+                           p.a.data, plan.second.get(), &beta, p.c == nullptr ? p.d : p.c,
+                           plan.result.get(), p.d, plan.result.get(), &algorithm,
+                           context.workspace.data, kProductWorkspace, stream_of(context));
 }
 
 using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
@@ -219,7 +218,7 @@ Algorithms candidates(const Plan& plan, const Key& key, std::size_t most) {
   const Preference preference = make_preference(key);
   std::vector<cublasLtMatmulHeuristicResult_t> found(most);
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = cublaslt().heuristic(
       handle(), plan.operation.get(), plan.first.get(), plan.second.get(), plan.result.get(),
       plan.result.get(), preference.get(), static_cast<int>(most), found.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};

@@ -47,6 +47,7 @@ struct Pool {
   MemoryUse use;
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< of use.current
   std::vector<cudaEvent_t> idle_events;
+  std::size_t events = 0;  ///< idle and in use
 };
 
 Pool* the_pool = nullptr;
@@ -147,8 +148,10 @@ void* make_event() {
     idle.pop_back();
     return event;
   }
+  idle.reserve(pool().events + 1);  // what takes it back must not fail
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  ++pool().events;
   return event;
 }
 
@@ -205,7 +208,11 @@ constexpr Runtime kRuntime{
     .make_stream = make_stream,
     .release_stream = [](void* stream) noexcept { (void)cudaStreamDestroy(stream_of(stream)); },
     .make_event = make_event,
-    .release_event = [](void* event) noexcept { pool().idle_events.push_back(event_of(event)); },
+    // make_event has reserved the place.
+    .release_event =
+        [](void* event) noexcept {
+          pool().idle_events.push_back(event_of(event));
+        },  // NOLINT(bugprone-exception-escape)
     .record = [](void* event,
                  void* stream) { check(cudaEventRecord(event_of(event), stream_of(stream))); },
     .wait = [](void* stream,

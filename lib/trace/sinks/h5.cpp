@@ -18,7 +18,7 @@ void fail(const char* what, const std::string& where) {
   };
   // Downward: the last message is the innermost, where it began.
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_last, &reason);
-  std::replace(reason.begin(), reason.end(), '\n', ' ');
+  std::ranges::replace(reason, '\n', ' ');
   throw Error(ExitCode::io, fmt::format("cannot {} {}: HDF5: {}", what, where, reason));
 }
 

@@ -50,16 +50,19 @@ void timed(StepClock& clock, OpKind kind, const Stream& stream, const Enqueue& e
 }
 
 template <class Handler>
-const Handler& required(const Handler& handler, const Op& op) {
+void require(const Handler& handler, const Op& op) {
   if (!handler)
     throw std::logic_error(std::string("a schedule has no handler of ") + name_of(op.kind));
-  return handler;
 }
 
-Finish started(const OpHandlers::Start& handler, const Op& op) { return required(handler, op)(op); }
+Finish started(const OpHandlers::Start& handler, const Op& op) {
+  require(handler, op);
+  return handler(op);
+}
 
 Finish enqueued(const OpHandlers::Enqueue& handler, const Op& op) {
-  required(handler, op)(op);
+  require(handler, op);
+  handler(op);
   return {};
 }
 
@@ -161,9 +164,8 @@ class Executor::Execution {
         stream.wait(events_[index]);
       }
     };
-    const bool others = std::any_of(earlier.begin(), earlier.end(), [&](std::size_t index) {
-      return ops_[index].stream != StreamId::compute;
-    });
+    const bool others = std::ranges::any_of(
+        earlier, [&](std::size_t index) { return ops_[index].stream != StreamId::compute; });
     if (waiting == StreamId::compute && others) {
       clock_.waiting(stream, complete_all);
     } else {

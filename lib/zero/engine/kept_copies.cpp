@@ -8,7 +8,7 @@ namespace zeropp::zero {
 
 namespace {
 /// Version of the weights that the copies follow.
-const checkpoint::Slice kCopyVersion{"copy_version", sizeof(std::uint64_t), 1, 0, 1};
+checkpoint::Slice copy_version() { return {"copy_version", sizeof(std::uint64_t), 1, 0, 1}; }
 }  // namespace
 
 std::size_t KeptCopies::pieces(std::size_t unit) const {
@@ -41,7 +41,7 @@ std::vector<KeptSlice> KeptCopies::slices() const {
                       }});
   }
   if (context_.groups.world->rank() == 0) {
-    slices.push_back({kCopyVersion, [this](std::span<std::byte> to) {
+    slices.push_back({copy_version(), [this](std::span<std::byte> to) {
                         std::memcpy(to.data(), &context_.progress.secondary_version, to.size());
                       }});
   }
@@ -51,13 +51,13 @@ std::vector<KeptSlice> KeptCopies::slices() const {
 bool KeptCopies::restore(const HasSlice& has, const ReadSlice& read) {
   context_.recorder.copies_found = "none";
   if (!context_.options.weight_differences.enabled) return true;
-  if (!has(kCopyVersion)) return false;
+  if (!has(copy_version())) return false;
   const std::vector<UnitPartition>& units = context_.units();
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (pieces(u) > 0 && !has(slice(u, 0))) return false;
   }
   std::uint64_t version = 0;
-  read(kCopyVersion, std::as_writable_bytes(std::span(&version, 1)));
+  read(copy_version(), std::as_writable_bytes(std::span(&version, 1)));
   if (version == 0) return true;  // the run that saved them had not yet filled them either
   const Stream& compute = context_.compute();
   for (std::size_t u = 0; u < units.size(); ++u) {

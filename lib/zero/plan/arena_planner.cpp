@@ -10,9 +10,8 @@ namespace zeropp::zero {
 std::size_t ArenaPlanner::allocate(std::size_t bytes, std::vector<std::size_t>& waits_on) {
   constexpr std::size_t kGranule = 256;
   const std::size_t size = std::max(kGranule, round_up(bytes, kGranule));
-  const auto hole = std::find_if(holes_.begin(), holes_.end(), [&](const auto& each) {
-    return each.second - each.first >= size;
-  });
+  const auto hole = std::ranges::find_if(
+      holes_, [&](const auto& each) { return each.second - each.first >= size; });
   const auto [begin, hole_end] = *hole;
   const std::size_t end = begin + size;
   holes_.erase(hole);

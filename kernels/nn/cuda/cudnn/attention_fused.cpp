@@ -22,6 +22,7 @@
 
 #include "kernels/core/cuda/check.hpp"
 #include "kernels/nn/cuda/attention_path.hpp"
+#include "kernels/nn/cuda/open_library.hpp"
 #include "kernels/nn/cuda/views.hpp"
 #include "kernels/nn/cuda_sizes.hpp"
 
@@ -38,13 +39,6 @@ namespace fe = cudnn_frontend;
 /// know them.
 constexpr const char* kToolkitFolder = ZEROPP_CUDA_LIBRARY_FOLDER;
 constexpr const char* kCudnnFolder = ZEROPP_CUDNN_LIBRARY_FOLDER;
-
-/// By name, then in the folder; null when it is in neither.
-void* open_library(const std::string& name, const std::string& folder) {
-  void* const found = dlopen(name.c_str(), RTLD_NOW);
-  if (found != nullptr || folder.empty()) return found;
-  return dlopen((folder + "/" + name).c_str(), RTLD_NOW);
-}
 
 enum class Pass : std::uint8_t {
   forward,
