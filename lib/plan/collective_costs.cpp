@@ -35,10 +35,17 @@ class Links {
   void inside_node(Stages& stages, double bytes) const {
     if (group_.ranks_per_node == 1) return;
     stages.add(Resource::none, node_links_.latency);
-    const bool copied = group_.copy_engines && node_links_.copies_rate > 0 &&
-                        bytes >= static_cast<double>(comm::kFewestCopied);
-    const double rate = copied ? node_links_.copies_rate : node_links_.rate;
-    stages.add(copied ? Resource::copies : Resource::node_links, (locals_ - 1) * bytes / rate);
+    const double rate = copied(bytes) ? node_links_.copies_rate : node_links_.rate;
+    stages.add(copied(bytes) ? Resource::copies : Resource::node_links,
+               (locals_ - 1) * bytes / rate);
+  }
+  /// In an exchange inside a node copy engines bring the rank's own part to its place as well, in
+  /// memory and behind the others: with it an exchange of 256 MiB to 4 GiB on four H200 takes what
+  /// was measured within 4 %, without it 4 to 8 % less (results/4x-NVIDIA-H200/peer-stores).
+  /// Kernels copy it beside the transfer.
+  void own_part(Stages& stages, double bytes) const {
+    if (group_.nodes > 1 || group_.ranks_per_node == 1 || !copied(bytes)) return;
+    stages.add(Resource::none, kernel_seconds(2 * bytes, group_.cluster));
   }
   /// A rank sends `bytes` to the rank with its number in each other node, as all of its node do.
   void on_rails(Stages& stages, double bytes) const {
@@ -82,6 +89,11 @@ class Links {
   }
 
  private:
+  /// Whether copy engines move pieces of `bytes` inside a node.
+  [[nodiscard]] bool copied(double bytes) const {
+    return group_.copy_engines && node_links_.copies_rate > 0 &&
+           bytes >= static_cast<double>(comm::kFewestCopied);
+  }
   /// Every rank of a node sends so many `bytes` to others.
   [[nodiscard]] double out_of_node(double bytes, const LaneRate& lane) const {
     return bytes * locals_ / (links_ * lane.rate_of(bytes));
@@ -174,6 +186,7 @@ OpCost one_hop(const Links& links, double memory, double image, double sum, std:
   const bool zero_copy = dense && pieces == 1 && memory == links.ranks() * image;
   if (!zero_copy) links.kernel(cost.start, share * (memory + links.ranks() * image));
   links.to_all(cost.start, share * image);
+  links.own_part(cost.start, share * image);
   links.kernel(cost.finish, share * (links.ranks() * image + sum));
   return pipelined(cost);
 }

@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <string_view>
 
-#include "kernels/codec/codec.hpp"
-#include "kernels/optim/registry.hpp"
+#include "kernels/codec/spec.hpp"
 #include "lib/base/error.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
-#include "lib/plan/offload_costs.hpp"
+#include "lib/plan/update_costs.hpp"
 #include "lib/zero/plan/collective_plans.hpp"
-#include "lib/zero/plan/image_format.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
-#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::plan {
 
@@ -50,7 +47,8 @@ class Costs {
         secondary_(group_of(options_.hpz_partition_size)),
         replicas_(world_),
         rails_(world_),
-        choice_(work.choice) {
+        choice_(work.choice),
+        updates_(work, cluster) {
     secondary_.rail_lanes = 1;  // as hpZ's groups are made
     replicas_.nodes = world_.nodes / sharding_.nodes;
     replicas_.ranks_per_node = world_.ranks_per_node / sharding_.ranks_per_node;
@@ -64,14 +62,6 @@ class Costs {
     if (model::offloaded_inputs(model) > 0) {
       add_input_copies(layers_, model, work.config.train_micro_batch_size_per_gpu, options_.compute,
                        cluster.host.link_rate);
-    }
-    if (offloads()) {
-      std::vector<std::size_t> counts;
-      for (std::size_t u = 0; u < work.units.size(); ++u) counts.push_back(updated(u));
-      offloaded_ = offloaded_updates(
-          counts, work.config,
-          {.link = cluster.host.link_rate,
-           .memory = cluster.host.memory_rate / static_cast<double>(world_.ranks_per_node)});
     }
     const double bytes = cluster.engine.bytes_per_parameter;
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
@@ -100,12 +90,11 @@ class Costs {
         return on_gpu(layers_[op.index].forward);
       case OpKind::backward:
         return on_gpu(layers_[op.index].backward);
-      case OpKind::clear_gradients:
-        return {};  // gaps between tensors only
-      case OpKind::reduce:
-        return summed(op);
+      case OpKind::clear_gradients:  // gaps between tensors only
       case OpKind::end_reduce:
         return {};
+      case OpKind::reduce:
+        return summed(op);
       case OpKind::gather_sum:
         return joined(gather(
             {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}, depth()}, world_));
@@ -123,7 +112,7 @@ class Costs {
                     zero::codec_of_sums(codecs_of(op.index).inter, options_.compute), depth()},
                    replicas_));
       case OpKind::update:
-        return update(op.index);
+        return updates_.of(op.index);
     }
     return {};
   }
@@ -167,14 +156,8 @@ class Costs {
   OpCost global(std::size_t index) {
     const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
     return uploading(index, gather({options_.all_gather_algorithm, unit(index).shard,
-                                    options_.compute, codec, depth(), keeps_image(index)},
+                                    options_.compute, codec, depth(), keeps_image(work_, index)},
                                    sharding_));
-  }
-
-  /// Whether gathers of a unit's weights start from an image that its update made.
-  [[nodiscard]] bool keeps_image(std::size_t index) const {
-    return work_.codecs.weights(index)[choice_.weights[index]] != codec::CodecSpec{} &&
-           zero::weight_image_bytes(options_, work_.codecs, work_.units, index) > 0;
   }
 
   /// A gather of whole weights into the resident ones, or of differences.
@@ -317,36 +300,6 @@ class Costs {
     return cost;
   }
 
-  /// The norm reads the gradients; the rule reads them again, reads and writes the master weights
-  /// and its states, and writes the weights. Where gathers read
-  /// the master these are not written, but gathers read as many bytes more: with and without a
-  /// shard in 16 bits a step takes the same time within 1 % (results/2x-NVIDIA-H200/memory). A kept
-  /// image takes the place of these weights; what no update encodes itself is read once more.
-  [[nodiscard]] OpCost update(std::size_t index) const {
-    const double kept = moment_bytes(work_.config.optimizer);
-    const std::size_t away = zero::offloaded_elements(updated(index), options_.offload_optimizer);
-    const auto here = static_cast<double>(updated(index) - away);
-    double moved =
-        static_cast<double>(updated(index)) * kFp32 + here * (kFp32 + 2 * (kFp32 + kept));
-    if (keeps_image(index)) {
-      const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
-      moved +=
-          static_cast<double>(codec::Codec(codec, options_.compute).wire_bytes(updated(index)));
-      if (!zero::image_format(codec, options_.compute)) moved += here * kFp32;
-    } else {
-      moved += here * bytes();
-    }
-    const double on_device = kernel(moved) / cluster_.gpu.step_share;
-    if (!offloads() || on_device > offloaded_[index]) return on_gpu(on_device);
-    OpCost cost;  // both at the same time
-    cost.start.add(Resource::host, offloaded_[index]);
-    return cost;
-  }
-  /// Elements of a unit that a rank updates.
-  [[nodiscard]] std::size_t updated(std::size_t index) const {
-    return work_.input.preset.shard_optimizer ? unit(index).shard : unit(index).padded;
-  }
-  [[nodiscard]] bool offloads() const { return options_.offload_optimizer.enabled(); }
   [[nodiscard]] std::size_t depth() const { return options_.pipeline_depth; }
 
   struct Gather {
@@ -372,9 +325,9 @@ class Costs {
   ClusterGroup replicas_;  ///< of the replicas of a shard
   ClusterGroup rails_;
   const zero::CodecChoice& choice_;
+  UpdateCosts updates_;
   std::vector<LayerCost> layers_;
-  std::vector<double> offloaded_;  ///< by unit
-  std::vector<Gather> gathers_;    ///< models have few sizes of units
+  std::vector<Gather> gathers_;  ///< models have few sizes of units
   std::vector<Reduction> reductions_;
 };
 
@@ -436,6 +389,8 @@ Sharing sharing(const Cluster& cluster, std::size_t rail_lanes) {
   made.width[at(Resource::rails)] =
       std::max(1.0, cluster.rails.with(2 * lanes).rate / cluster.rails.with(lanes).rate);
   made.width[at(Resource::node_links)] = cluster.node_links.most / cluster.node_links.rate;
+  // One transfer of copy engines fills the links, which have nothing left for another beside it.
+  made.demand[at(Resource::copies)] = made.width[at(Resource::node_links)];
   made.gpu_share[at(Resource::node_links)] = cluster.node_links.gpu_share;
   made.gpu_share[at(Resource::copies)] = cluster.node_links.copies_gpu_share;
   made.gpu_share[at(Resource::rails)] = cluster.rails.gpu_share;

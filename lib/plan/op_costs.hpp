@@ -6,25 +6,12 @@
 #include <cstddef>
 #include <vector>
 
-#include "lib/comm/topology.hpp"
-#include "lib/config/train_config.hpp"
 #include "lib/plan/cluster.hpp"
 #include "lib/plan/simulate.hpp"
-#include "lib/zero/plan/codec_table.hpp"
+#include "lib/plan/workload.hpp"
 #include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::plan {
-
-/// A run whose time is asked for. Refers to what it is made of.
-struct Workload {
-  const config::TrainConfig& config;  ///< resolved
-  const comm::Topology& topology;     ///< uniform
-  const zero::ScheduleInput& input;
-  const std::vector<zero::UnitPartition>& units;  ///< its own: those of `input` may be shared
-  const zero::CodecTable& codecs;
-  const zero::CodecChoice& choice;  ///< of the codecs, what is in force
-  std::size_t vocab_size;
-};
 
 /// Bytes of hpZ's secondary shards that an operation moves over the GPU's link to the host, where
 /// they lie there: out of the host or into it. A difference is added to what comes, and goes back;

@@ -37,12 +37,12 @@ struct Running {
   }
 };
 
-/// The most that each gets of a resource that `width` of them have to share. Who wants less leaves
-/// the rest to the others. `wanted` is reordered.
+/// The most that each gets of a resource that `width` of them have to share; no limit where all get
+/// what they want. Who wants less leaves the rest to the others. `wanted` is reordered.
 double level_of(std::span<double> wanted, double width) {
-  if (std::accumulate(wanted.begin(), wanted.end(), 0.0) <= width) return 1;
+  double level = std::numeric_limits<double>::infinity();
+  if (std::accumulate(wanted.begin(), wanted.end(), 0.0) <= width) return level;
   std::ranges::sort(wanted);
-  double level = 1;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     level = width / static_cast<double>(wanted.size() - i);
     if (wanted[i] > level) break;
@@ -169,7 +169,7 @@ class Simulation {
   /// By stream: seconds alone that its part gets done in a second.
   [[nodiscard]] std::array<double, zero::kStreams> speeds() const {
     std::array<double, kResources> level{};
-    level.fill(1);
+    level.fill(std::numeric_limits<double>::infinity());
     for (std::size_t pool = 0; pool < kResources; ++pool) {
       if (pool == index(Resource::none)) continue;
       std::array<double, 2 * zero::kStreams> wanted{};
@@ -177,7 +177,7 @@ class Simulation {
       for (const Running& running : running_) {
         for (std::size_t r = 0; r < kResources; ++r) {
           if (index(sharing_.pool[r]) != pool) continue;
-          const double part = running.wants(static_cast<Resource>(r));
+          const double part = sharing_.demand[r] * running.wants(static_cast<Resource>(r));
           if (part > 0) wanted[count++] = part;
         }
       }
@@ -190,7 +190,7 @@ class Simulation {
       if (running.stage == nullptr) continue;
       double speed = 1;
       for (std::size_t r = 0; r < kResources; ++r) {
-        const double part = running.wants(static_cast<Resource>(r));
+        const double part = sharing_.demand[r] * running.wants(static_cast<Resource>(r));
         if (part > 0) speed = std::min(speed, level[index(sharing_.pool[r])] / part);
       }
       speeds[stream] = running.resource() == Resource::gpu ? speed * gpu : speed;

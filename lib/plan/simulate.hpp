@@ -53,9 +53,12 @@ struct OpCost {
 
 /// How concurrent parts share the resources.
 struct Sharing {
-  /// By resource: how many parts run as fast as alone; more share the whole evenly, but for those
-  /// that want less than an even share. 1 or more.
+  /// By resource: how many parts of demand 1 run as fast as alone; more share the whole evenly, but
+  /// for those that want less than an even share. 1 or more.
   std::array<double, kResources> width{1, 1, 1, 1, 1, 1, 1};
+  /// By resource: what a part takes of its pool's width that runs as fast as alone; above 0, at
+  /// most that width.
+  std::array<double, kResources> demand{1, 1, 1, 1, 1, 1, 1};
   /// By resource: the one whose width its parts share with those that it has itself.
   std::array<Resource, kResources> pool{Resource::gpu,   Resource::node_links, Resource::node_links,
                                         Resource::rails, Resource::host,       Resource::host_link,

@@ -11,6 +11,7 @@
 #include "lib/plan/planned_run.hpp"
 #include "lib/plan/planned_topology.hpp"
 #include "lib/plan/step_time.hpp"
+#include "lib/plan/update_costs.hpp"
 
 namespace zeropp::plan {
 namespace {
@@ -202,6 +203,12 @@ TEST(PlanCosts, CopyEnginesTakeLargePieces) {
   EXPECT_NEAR(seconds_on(copied, Resource::copies), 3 * part / 2e11, 1e-12);
   EXPECT_EQ(seconds_on(copied, Resource::node_links), 0);
   EXPECT_EQ(seconds_on(copied.finish, Resource::gpu), 0) << "it arrives in place";
+  // An exchange brings the own part to its place too, read and written behind the others.
+  cluster.node_links.latency = 0;
+  const OpCost exchanged =
+      reduce_cost({"1-hop", kFewest, Dtype::bf16, {}, {}, 1, Dtype::bf16}, node);
+  EXPECT_NEAR(seconds_on(exchanged.start, Resource::copies), 3 * part / 2e11, 1e-12);
+  EXPECT_NEAR(seconds_on(exchanged.start, Resource::none), 2 * part / 1e12, 1e-12);
   const OpCost shorter = gather_cost({"direct", kFewest - 8, Dtype::bf16, {}}, node);
   EXPECT_EQ(seconds_on(shorter, Resource::copies), 0);
   EXPECT_GT(seconds_on(shorter, Resource::node_links), 0);
@@ -418,6 +425,33 @@ TEST(PlanCosts, RefreshesByDifferencesTakeWhatTheyReadAndWriteLonger) {
                 moved / 1e12 / static_cast<double>(whole[u].pieces), 1e-12);
     EXPECT_EQ(seconds_on(differences[u], Resource::rails), seconds_on(whole[u], Resource::rails));
   }
+}
+
+/// The first update begins with the norm of all gradients; in backward each with that of its own.
+TEST(PlanCosts, UpdatesWaitForTheNorm) {
+  const Cluster cluster = round_numbers(4);
+  config::TrainConfig config = resolved(3);
+  const comm::Topology topology = planned_topology(2, 4);
+  const auto updates = [&] {
+    const PlannedRun run(config, topology, 5000);
+    const zero::RankPlan& plan = run.plans();
+    const zero::ScheduleInput& input = plan.step.input;
+    const Workload work{config, topology, input, input.units, plan.codecs, plan.choice, 5000};
+    std::vector<double> seconds;
+    for (std::size_t u = 0; u < plan.units.size(); ++u) {
+      seconds.push_back(seconds_on(UpdateCosts(work, cluster).of(u), Resource::gpu) *
+                        cluster.gpu.step_share * 1e12 / static_cast<double>(plan.units[u].shard));
+    }
+    double all = 0;
+    for (const zero::UnitPartition& unit : plan.units) all += static_cast<double>(unit.shard);
+    return std::pair(seconds, all / static_cast<double>(plan.units[0].shard));
+  };
+  const auto [at_once, units] = updates();
+  const double rule = 4 + 2 * (4 + 8) + 2;  // bytes: gradients, master, two moments, weights
+  EXPECT_NEAR(at_once[0], 4 * units + rule, 1e-6);
+  for (std::size_t u = 1; u < at_once.size(); ++u) EXPECT_NEAR(at_once[u], rule, 1e-6);
+  config.zero.update_in_backward = true;
+  for (const double each : updates().first) EXPECT_NEAR(each, 4 + rule, 1e-6);
 }
 
 TEST(PlanCosts, SlowLinksMakeEveryFeaturePay) {

@@ -153,6 +153,28 @@ TEST(PlanSimulate, CopiesShareLinksAndLeaveTheGpu) {
   EXPECT_DOUBLE_EQ(both.seconds, 8 + (10 - 6));
 }
 
+/// Links that carry one and a half transfers of kernels have nothing left beside one of copies that
+/// takes them all: two carry no more than one.
+TEST(PlanSimulate, ATransferMayTakeMoreOfALinkThanAnother) {
+  Schedule schedule;
+  schedule.ops.push_back(op(OpKind::gather, StreamId::gather));
+  schedule.ops.push_back(op(OpKind::reduce, StreamId::reduce));
+  Sharing sharing;
+  sharing.width[static_cast<std::size_t>(Resource::node_links)] = 1.5;
+  sharing.demand[static_cast<std::size_t>(Resource::copies)] = 1.5;
+  const auto ends = [&](Resource first, Resource second) {
+    const Timeline t = simulate(schedule, {on(first, 3), on(second, 7)}, sharing);
+    return std::pair(t.spans[0].end, t.spans[1].end);
+  };
+  EXPECT_EQ(ends(Resource::copies, Resource::copies), std::pair(6.0, 10.0));
+  // Three quarters of the width each: all but a quarter of what the kernel wants, half of the
+  // copies.
+  const auto [kernel, copies] = ends(Resource::node_links, Resource::copies);
+  EXPECT_DOUBLE_EQ(kernel, 4);
+  EXPECT_DOUBLE_EQ(copies, 4 + (7 - 2));
+  EXPECT_EQ(ends(Resource::none, Resource::copies).second, 7);
+}
+
 /// Each kernel beside a layer waits, not one that begins when no layer runs; copies are none.
 TEST(PlanSimulate, KernelsWaitForThoseOfLayers) {
   Schedule schedule;
