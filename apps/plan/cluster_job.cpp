@@ -27,9 +27,9 @@ config::Option memory_limit_option(double& limit) {
           .flag = "--memory-limit",
           .field = &limit,
           .help =
-              "Memory of a rank, which configurations have to fit into, as they have to into "
-              "zeropp.device_memory_limit; 0: no limit, which is what is meant without "
-              "plan.cluster, whose GPU's memory it is else",
+              "Memory of a rank, which configurations have to fit into; 0: no limit, which is "
+              "what is meant without plan.cluster, whose GPU's memory it is else; "
+              "zeropp.device_memory_limit holds besides",
           .unit = "GiB",
           .range = config::at_least(0)};
 }
