@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <span>
 #include <string>
@@ -112,8 +113,10 @@ int run_break_even(int argc, char** argv) {
   };
   app.run_alone = [&](const app::Call& call) {
     const app::OutputLock lock = app::preflight_outputs(call);
-    const std::vector<Row> rows = rows_of(planned(variants, topology, asked.on.job.step), topology,
-                                          asked.on.cluster, asked.gain);
+    const PlannedVariants runs = planned(variants, topology, asked.on.job.step);
+    const auto too_large = std::ranges::find_if(runs.features, exceeds_limit);
+    if (too_large != runs.features.end()) warn_of_limit(*too_large);
+    const std::vector<Row> rows = rows_of(runs, topology, asked.on.cluster, asked.gain);
     std::fputs(to_text(rows, topology, asked.on.cluster).c_str(), stdout);
     trace::Document document = trace::describe_run(app::run_trace(call));
     document.groups.push_back(to_group(rows));

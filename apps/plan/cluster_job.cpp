@@ -28,15 +28,19 @@ config::Option memory_limit_option(double& limit) {
           .field = &limit,
           .help =
               "Memory of a rank, which configurations have to fit into; 0: no limit, which is "
-              "what is meant without plan.cluster, whose GPU's memory it is else",
+              "what is meant without plan.cluster, whose GPU's memory it is else; "
+              "zeropp.device_memory_limit holds besides",
           .unit = "GiB",
           .range = config::at_least(0)};
 }
 
 void take_memory_limit(double& limit, const ClusterJob& job,
                        const std::vector<config::Option>& given) {
-  if (!job.source.is_named() || config::is_given(given, "plan.memory_limit")) return;
-  limit = job.cluster.gpu.memory / kGibibyte;
+  if (job.source.is_named() && !config::is_given(given, "plan.memory_limit")) {
+    limit = job.cluster.gpu.memory / kGibibyte;
+  }
+  const double of_device = static_cast<double>(job.job.config.device_memory_limit) / kGibibyte;
+  if (of_device > 0 && (limit == 0 || of_device < limit)) limit = of_device;
 }
 
 comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
@@ -56,6 +60,11 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
         "the products' rates of {} are of 16-bit values, and this run computes in fp32: "
         "it takes longer than is said: give --bf16 or --fp16, or rates in fp32",
         job.source.file.empty() ? job.source.gpu : job.source.file));
+  }
+  if (config.peer_stores == comm::PeerStores::on) {
+    log::warn(
+        "no plan knows how long peer stores take: times are those of zeropp.peer_stores off; "
+        "zpp_sweep --peer-stores on measures them");
   }
   if (!config::is_given(given, "plan.nodes")) {
     job.job.nodes = job.cluster.nodes;

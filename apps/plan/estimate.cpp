@@ -21,6 +21,7 @@ ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app:
   const app::OutputLock lock = app::preflight_outputs(call);
   PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
   run.use_codecs_of(job.step);
+  warn_of_limit(run);
   warn_of_hpz(run);
   const Estimate made = estimate(run);
   std::fputs(to_text(run, made).c_str(), stdout);

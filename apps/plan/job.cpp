@@ -154,6 +154,19 @@ config::Machine machine_for(const comm::Topology& topology, bool rdma) {
   return app::machine_of(topology, gpus);
 }
 
+bool exceeds_limit(const PlannedRun& run) {
+  const std::size_t limit = run.config().device_memory_limit;
+  return limit > 0 && device_bytes(run.memory()) > limit;
+}
+
+void warn_of_limit(const PlannedRun& run) {
+  if (!exceeds_limit(run)) return;
+  log::warn(
+      fmt::format("a rank needs {} bytes where zeropp.device_memory_limit is {}: zpp_train "
+                  "refuses this run; zpp_plan search finds what fits",
+                  device_bytes(run.memory()), run.config().device_memory_limit));
+}
+
 void warn_of_hpz(const PlannedRun& run) {
   const std::string warning = zero::hpz_warning(
       run.config().zero, run.plans().step, static_cast<std::size_t>(run.topology().ranks_per_node));

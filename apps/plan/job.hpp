@@ -47,6 +47,11 @@ void take_job(Job& job, const std::vector<config::Option>& given);
 /// with RDMA or of sockets, and all that is registered in this build.
 config::Machine machine_for(const comm::Topology& topology, bool rdma = true);
 
+/// Whether zpp_train would refuse the run by zeropp.device_memory_limit.
+bool exceeds_limit(const PlannedRun& run);
+/// Says so in one line.
+void warn_of_limit(const PlannedRun& run);
+
 /// Prints what zpp_train says of hpZ that saves nothing, or crosses nodes.
 void warn_of_hpz(const PlannedRun& run);
 

@@ -155,8 +155,10 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
   const bool possible =
       std::ranges::any_of(found, [](const Found& each) { return each.result.possible > 0; });
   log::error(
-      "no configuration of the space fits: raise --memory-limit, lower the minimum bits, take "
-      "more nodes, or leave flags out that decide something" +
+      fmt::format("no configuration of the space fits: raise {}, lower the minimum bits, take more "
+                  "nodes, or leave flags out that decide something",
+                  base.device_memory_limit > 0 ? "--memory-limit and --device-memory-limit"
+                                               : "--memory-limit") +
       (possible ? memory_options(asked, call.options(), topologies) : ""));
   return ExitCode::check_failed;
 }

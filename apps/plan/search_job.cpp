@@ -97,7 +97,6 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
   Job& job = asked.base.job;
   if (asked.base.source.is_named()) {
     (void)read(asked.base, given);
-    take_memory_limit(asked.memory_limit, asked.base, given);
   } else if (asked.goal == Goal::time) {
     throw Error(ExitCode::usage,
                 "--goal time needs a cluster: give --cluster with a file of inputs/clusters, or "
@@ -105,6 +104,7 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
   } else {
     refuse_rates_of_no_cluster(asked.base, given);
   }
+  take_memory_limit(asked.memory_limit, asked.base, given);
   if (asked.nodes.empty() && !config::is_given(given, "plan.nodes")) {
     asked.nodes = std::to_string(job.nodes);
   }

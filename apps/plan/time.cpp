@@ -35,6 +35,7 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const
   run.use_codecs_of(asked.job.step);
   const StepTime time = step_time(run, asked.cluster);
   warn_of_memory(run, asked.cluster);
+  warn_of_limit(run);
   warn_of_hpz(run);
   std::fputs(to_text(run, asked.cluster, time).c_str(), stdout);
   trace::TraceData head = app::run_trace(call);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -13,6 +15,15 @@ namespace {
 /// Open MPI's launcher hands every rank a pseudo-terminal as standard output, wherever its own
 /// goes, but a pipe as standard error.
 bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1; }
+
+/// Three significant digits in units of 10^6 bytes, down to the byte.
+std::string megabytes(std::uint64_t bytes) {
+  constexpr int kToTheByte = 6;
+  const double value = static_cast<double>(bytes) * 1e-6;
+  const int before_point = bytes == 0 ? 0 : static_cast<int>(std::floor(std::log10(value)));
+  return fmt::format("{:.{}f}", value,
+                     bytes == 0 ? 0 : std::clamp(2 - before_point, 0, kToTheByte));
+}
 
 std::string skipped(double loss_scale) {
   const std::string scale = loss_scale == 1 ? "" : fmt::format(" at loss scale {}", loss_scale);
@@ -42,10 +53,10 @@ void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) {
   }
   if (!terminal_ && !due) return;
   fmt::print(
-      "{}step {}/{}  loss {:.4f}  norm {:.3f}  {:.0f} ms  {:.0f} tokens/s  {:.2f} MB across "
+      "{}step {}/{}  loss {:.4f}  norm {:.3f}  {:.0f} ms  {:.0f} tokens/s  {} MB across "
       "nodes{}{}",
       terminal_ ? "\r" : "", steps_done, steps_, row.loss, row.grad_norm, row.time * 1e3,
-      row.tokens_per_second, static_cast<double>(row.bytes_inter_node) * 1e-6,
+      row.tokens_per_second, megabytes(row.bytes_inter_node),
       row.skipped > 0 ? skipped(row.loss_scale) : "", terminal_ && !last ? "   " : "\n");
   std::fflush(stdout);
 }

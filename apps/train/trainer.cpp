@@ -50,8 +50,9 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
 
 ExitCode Trainer::run() {
   if (context_.is_root()) {
-    fmt::print("zpp_train on {}, {} over {}: {}, {}\n", context_.topology().describe(),
-               enum_name(*config_.backend), enum_name(*config_.transport), config_.model.name,
+    fmt::print("zpp_train on {}, {} over {}: ZeRO stage {}, {}, {}\n",
+               context_.topology().describe(), enum_name(*config_.backend),
+               enum_name(*config_.transport), config_.zero.stage, config_.model.name,
                tokens_.source->description());
   }
   const std::uint64_t first = checkpoints_.load(session_);

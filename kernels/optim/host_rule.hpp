@@ -137,7 +137,7 @@ Variant rule_variant(const Options& options) {
   Rule::with_update(options, [&]<class Update>(Update) {
     static_assert(Update::states <= kMostStates);
     variant.states = Update::states;
-    if (Update::states == kMostStates) variant.cuda_tiles = cuda_update_tiles<Rule>();
+    if (writes_images(Update::states)) variant.cuda_tiles = cuda_update_tiles<Rule>();
     std::ranges::copy(Update::is_signed, variant.is_signed.begin());
   });
   return variant;

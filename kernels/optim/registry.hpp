@@ -35,7 +35,7 @@ struct Variant {
   std::array<bool, kMostStates> is_signed{};  ///< of each, whether it can be negative
   UpdatePieces host = nullptr;
   UpdatePieces cuda = nullptr;       ///< null in a build without CUDA
-  UpdateTiles cuda_tiles = nullptr;  ///< null there, and of optimizers without two moments
+  UpdateTiles cuda_tiles = nullptr;  ///< null there, and without writes_images()
 
   [[nodiscard]] UpdatePieces on(MemoryKind memory) const {
     return memory == MemoryKind::device ? cuda : host;

@@ -19,6 +19,9 @@ struct ImageFormat {
   bool operator==(const ImageFormat&) const = default;
 };
 
+/// Whether an optimizer that keeps `states` moments has updates that write images: on a GPU.
+constexpr bool writes_images(std::size_t states) { return states == kMostStates; }
+
 /// The smallest and the largest block.
 inline constexpr std::uint32_t kImageBlocks[] = {32, 1024};
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "lib/collective/draws.hpp"
+#include "lib/collective/image_chunks.hpp"
 #include "lib/collective/require.hpp"
 #include "lib/device/stream.hpp"
 
@@ -41,7 +42,7 @@ GatherLayout::GatherLayout(const codec::Codec& codec, const AllGatherPlan& plan,
   feedback = reserve_hop(space, plan.feedback, kGatherFeedbackHop, 1, count,
                          padded_layout(count, codec.block()));
   std::size_t packed = 0;
-  for (const Chunk& chunk : chunk_plan(count, traits.one_chunk ? 1 : plan.depth, codec.block())) {
+  for (const Chunk& chunk : image_chunks(traits, plan)) {
     const std::size_t bytes = codec.wire_bytes(chunk.length);
     pieces.push_back({chunk, bytes, space.reserve(in_place ? 0 : ranks * bytes), packed});
     packed += bytes;

@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "kernels/core/stream.hpp"
 #include "lib/comm/communicator.hpp"
@@ -15,7 +18,7 @@ namespace zeropp::collective {
 class Meter {
  public:
   Meter(trace::Recorder& recorder, const trace::CollectiveRow& keys)
-      : timers_(recorder.timers), row_(recorder.collective(keys)) {}
+      : timers_(recorder.timers), counters_(recorder.counters), row_(recorder.collective(keys)) {}
 
   [[nodiscard]] const trace::CollectiveRow& row() const { return row_; }
 
@@ -24,6 +27,8 @@ class Meter {
     ++row_.calls;
     row_.logical_bytes += logical_bytes;
   }
+  /// Counts a run whose images were encoded into the memory of peers: of all rows together.
+  void count_peer_stores() { ++counters_["peer_store_reductions"]; }
   void count_wire(const comm::Bytes& bytes) {
     row_.wire_bytes_intra += bytes.intra;
     row_.wire_bytes_inter += bytes.inter;
@@ -102,6 +107,7 @@ class Meter {
   }
 
   trace::Timers& timers_;
+  std::map<std::string, std::uint64_t>& counters_;
   trace::CollectiveRow& row_;
 };
 

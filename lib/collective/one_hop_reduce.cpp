@@ -101,6 +101,7 @@ comm::PeerMemory* OneHopReduce::peers_to_store_into() const {
 }
 
 void OneHopReduce::store_into(comm::PeerMemory& peers) {
+  meter_.count_peer_stores();
   const codec::Codec over_link = codec_.leaving_room(kRoomOverLink);
   StreamHandle link;
   meter_.communication([&] { link = peers.begin(stream_); });

@@ -8,6 +8,7 @@
 #include "lib/base/nearest.hpp"
 #include "lib/collective/all_gather_base.hpp"
 #include "lib/collective/entries.hpp"
+#include "lib/collective/image_chunks.hpp"
 #include "lib/collective/require.hpp"
 
 namespace zeropp::collective {
@@ -166,6 +167,15 @@ const ReduceScatterAlgorithm& find_reduce_scatter(std::string_view algorithm) {
 
 const Traits& reduce_scatter_traits(std::string_view algorithm) {
   return find_reduce_scatter(algorithm).traits;
+}
+
+std::vector<Chunk> image_chunks(const Traits& traits, const AllGatherPlan& plan) {
+  return chunk_plan(plan.parts.count, traits.one_chunk ? 1 : plan.depth,
+                    codec::Codec(plan.codec, plan.memory).block());
+}
+
+std::vector<Chunk> image_chunks(std::string_view all_gather, const AllGatherPlan& plan) {
+  return image_chunks(find_all_gather(all_gather).traits, plan);
 }
 
 Ranks ranks_of(const Context& context) { return {context.groups.levels(), context.group.shape()}; }

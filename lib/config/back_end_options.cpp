@@ -40,7 +40,9 @@ Option peer_stores_option(comm::PeerStores& field,
           .field = &field,
           .help =
               "Encode what 1-hop sends, and 2-hop on one node, into the memory of the GPUs that "
-              "sum it, over NVLink; off: encode it in the own memory, and copy",
+              "sum it, over NVLink, for reductions by themselves; a step of training took longer "
+              "with it, 134.8 ms in place of 128.2, of 9.4 * 10^9 parameters on two H200; off: "
+              "encode it in the own memory, and copy",
           .in_effect = [&copy_engines] { return copy_engines != comm::CopyEngines::off; },
           .effect_needs = scope.empty() ? "--copy-engines on" : scope + "copy_engines on"};
 }

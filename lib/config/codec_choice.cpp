@@ -137,9 +137,10 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.keep_weight_images",
        .flag = "--keep-weight-images",
        .field = &c.zero.keep_weight_images,
-       .help = "Keep what qwZ's gathers send of a rank's shard from one update to the next; it is "
-               "encoded once a step, where the weights are updated, and no gather of the step "
-               "encodes it again, for the memory of the encoded shard",
+       .help = "Keep what qwZ's gathers at stage 3 send of a rank's shard from one update to the "
+               "next; it is encoded once a step, where the weights are updated, and no gather of "
+               "the step encodes it again, for the memory of the encoded shard; other stages "
+               "gather a shard once a step, and have no use for it",
        .in_effect = images,
        .effect_needs = "zero_optimization.stage 3 with zero_optimization.zero_quantized_weights in "
                        "another codec than none, without zeropp.weight_differences, "

@@ -32,6 +32,8 @@ class Table {
     return {reinterpret_cast<const T*>(memory_.data()), count_};
   }
 
+  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+
  private:
   std::size_t count_ = 0;
   Buffer memory_;

@@ -41,6 +41,13 @@ bool has_errors_of_others(const checkpoint::Manifest& manifest,
   });
 }
 
+/// Whether a checkpoint has copies of the weights that weight differences are added to.
+bool has_copies(const checkpoint::Manifest& manifest) {
+  return std::ranges::any_of(manifest.slices, [](const checkpoint::StoredSlice& stored) {
+    return stored.slice.array.find("/copy/") != std::string::npos;
+  });
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const config::TrainConfig& config, const app::Context& context,
@@ -145,6 +152,11 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
     log::warn(
         "weight differences begin anew with whole weights: the checkpoint has no copies of this "
         "dtype and number of elements");
+  }
+  if (context_.is_root() && !config_.zero.weight_differences.enabled && has_copies(manifest)) {
+    log::warn(
+        "the checkpoint's copies of the weights, which weight differences are added to, are given "
+        "up: this run sends none");
   }
   if (context_.is_root() && session.recorder().copies_found != "none") {
     log::info("weight differences go on from the checkpoint's copies of the weights");

@@ -115,6 +115,44 @@ class Estimates(Program):
         self.assertEqual(told.code, zpp.INVALID, told)
         self.assertNotIn("needs less memory", told.stderr)
 
+    def test_tables_of_kept_images_are_planned(self):
+        """As the checker derives them, and a search as an estimate."""
+        words = [*MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3", "--zero-quantized-weights", "--weight-codec", "int8:256",
+                 "--no-zero-quantized-gradients", "--zero-hpz-partition-size", "1", "--keep-weight-images", "--no-recompute-activations",
+                 "--micro-batch-size", "1", "--all-gather-algorithm", "two-level", "--reduce-scatter-algorithm", "2-hop"]
+        for backend in ("host", "cuda"):
+            _, plan = self.planned(*words, "--backend", backend)
+            self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK)
+            self.assertEqual("weight_image_tables" in plan["memory"]["name"], backend == "cuda")
+            _, found = self.planned("search", *words, "--backend", backend)
+            own = [size for size, codec in zip(found["candidates"]["memory"], found["candidates"]["weight_codec"]) if codec == "int8:256"]
+            self.assertEqual(own, [plan["job"]["memory_bytes"]])
+
+    def test_the_limit_of_the_device(self):
+        """zpp_train's own limit: one byte less than a rank needs is said, and leaves a search nothing."""
+        words = [*MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3"]
+        need = self.planned(*words)[1]["job"]["memory_bytes"]
+        cluster = ["--cluster", zpp.SOURCE / "inputs/clusters/h200-dgx.json"]
+        for command in ([], ["time", *cluster], ["breakeven", *cluster]):
+            for limit, told in ((1 << 40, False), (need - 1, True)):
+                result = self.plan(*command, *words, "--device-memory-limit", limit, "--output", self.out)
+                self.assertEqual(result.code, zpp.OK, result)
+                self.assertEqual(f"bytes where zeropp.device_memory_limit is {limit}: zpp_train refuses this run" in result.stderr, told, result)
+        for more in ([], cluster):
+            self.check_ok(self.plan("search", *words, *more, "--device-memory-limit", need, "--output", self.out))
+            none = self.plan("search", *words, *more, "--device-memory-limit", "1K", "--output", self.out)
+            self.assertEqual(none.code, zpp.INVALID, none)
+            self.assertIn("raise --memory-limit and --device-memory-limit", none.stderr)
+
+    def test_no_rate_of_peer_stores(self):
+        words = [*MODEL, "--nodes", "1", "--zero-quantized-gradients", "--cluster", zpp.SOURCE / "inputs/clusters/h200-dgx.json", "--peer-stores"]
+        told = {}
+        for stores in ("off", "on"):
+            result = self.plan("time", *words, stores, "--output", self.out)
+            self.assertEqual(result.code, zpp.OK, result)
+            told[stores] = result.stdout, [line for line in result.stderr.splitlines() if "peer stores" in line]
+        self.assertEqual((told["on"][0], told["off"][1], len(told["on"][1])), (told["off"][0], [], 1), told)
+
     def test_copies_that_nobody_keeps_need_no_host(self):
         cluster = json.loads((zpp.SOURCE / "inputs/clusters/h200-dgx.json").read_text())
         del cluster["host"]

@@ -95,7 +95,8 @@ class RambleDefinition(zpp.TestCase):
                     self.assertAlmostEqual(values["Gradient norm"], steps["grad_norm"][step - 1], delta=1e-3)
                     self.assertAlmostEqual(values["Step time"], steps["time"][step - 1] * 1e3, delta=0.51)
                     self.assertAlmostEqual(values["Throughput"], steps["tokens_per_second"][step - 1], delta=0.51)
-                    self.assertAlmostEqual(values["Bytes across nodes"], steps["bytes_inter_node"][step - 1] / 1e6, delta=0.0051)
+                    self.assertAlmostEqual(values["Bytes across nodes"], steps["bytes_inter_node"][step - 1] / 1e6,
+                                           delta=0.0051 * steps["bytes_inter_node"][step - 1] / 1e6)
                 self.assertEqual(float(found[None, "Last loss"]), float(found["step 12", "Loss"]))
         self.assertEqual(len(features), 5)
 

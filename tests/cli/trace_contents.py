@@ -128,10 +128,18 @@ class Output(zpp.TestCase):
         result = self.check_ok(self.train(2, "--train-iters", "7", "--log-interval", "3", "--eval-interval", "5"))
         self.assertNotIn("\r", result.stdout)
         lines = result.stdout.splitlines()
-        self.assertRegex(lines[0], "^zpp_train on 1 node x 2 ranks, host over mpi")
+        self.assertRegex(lines[0], "^zpp_train on 1 node x 2 ranks, host over mpi: ZeRO stage 3, gpt, ")
         self.assertEqual([re.match(r"step (\S+)", line).group(1) for line in lines[1:-1]],
                          ["0", "3/7", "5", "6/7", "7/7", "7"])
         self.assertEqual(lines[-1].split(), ["VALID", str(self.out / "train.h5")])
+
+    def test_bytes_have_three_digits(self):
+        for flags in (["--micro-batch-size", "1"], ["--hidden-size", "256"], ["--hidden-size", "1024", "--num-attention-heads", "16"]):
+            result = self.check_ok(self.train(2, "--node-size", "1", "--train-iters", "1", *flags))
+            shown = re.search(r"  ([0-9.]+) MB across nodes$", result.stdout, re.MULTILINE).group(1)
+            sent = self.trace()[1]["steps"]["bytes_inter_node"][0] / 1e6
+            self.assertLess(abs(float(shown) - sent), 0.0051 * sent, shown)
+            self.assertLessEqual(len(shown.strip("0.").replace(".", "")), max(3, len(str(int(sent)))), shown)
 
     def test_emulated_nodes_say_so(self):
         result = self.check_ok(self.train(2, "--node-size", "1"))

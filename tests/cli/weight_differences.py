@@ -91,6 +91,17 @@ class WeightDifferences(zpp.TestCase):
         self.assertIn("weight differences begin anew with whole weights", result.stderr)
         self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
 
+    def test_copies_that_are_not_used(self):
+        """A run without weight differences says that it gives the checkpoint's copies up; one of a checkpoint without copies does not."""
+        kept = self.folder / "kept"
+        for words, told in ((["--weight-differences"], 1), ([], 0)):
+            flags = [*zpp.ALL_FEATURES, "--bf16", "--train-iters"]
+            self.check_ok(self.train(4, *flags, "3", *words, "--save", kept))
+            result = self.train(4, *flags, "4", "--load", kept)
+            self.assertEqual(result.code, zpp.OK, result)
+            self.assertEqual(result.stderr.count("copies of the weights, which weight differences are added to, are given up"), told, result)
+            shutil.rmtree(kept)
+
     def test_refusals(self):
         for words, parts in (
                 (["--zero-stage", "0", "--zero-quantized-weights"], ("zero_quantized_weights", "set the stage to 1, 2 or 3")),

@@ -275,7 +275,9 @@ TEST_F(PeerStores, BitsAndBytesAreThoseOfExchangedImages) {
           // The images for others never lay here: the first place of the workspace is theirs.
           const bool zero_copy =
               codec::to_string(spec) == "none" && memory == plain && gap == 0 && depth == 1;
+          EXPECT_EQ(both.recorder_of_messages.counters.count("peer_store_reductions"), 0U) << what;
           if (count == 0 || zero_copy) continue;
+          EXPECT_EQ(both.recorder_of_stores.counters["peer_store_reductions"], 1U) << what;
           std::vector<std::byte> first(16 * ranks);
           test::stream().copy(first.data(), place.data(), first.size());
           test::stream().synchronize();

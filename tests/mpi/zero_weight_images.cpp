@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "lib/zero/plan/weight_image_memory.hpp"
@@ -112,6 +114,29 @@ TEST(WeightImages, GiveItForEveryAlgorithm) {
     options.all_gather_algorithm = algorithm;
     options.pipeline_depth = 2;
     expect_training_without_images(options);
+  }
+}
+
+/// On a GPU updates write images in some codecs themselves; else they are encoded behind the
+/// update. The first gathers find none.
+TEST(WeightImages, AreCountedByWhatMadeThem) {
+  constexpr std::uint64_t kTaken = 4;
+  for (const auto& [codec, type, fused] :
+       {std::tuple{"int8:64", "AdamW", true}, std::tuple{"int8:64+sr", "AdamW", false},
+        std::tuple{"int8:64", "Lion", false}}) {
+    SCOPED_TRACE(std::string(codec) + " " + type);
+    ImageCase made(keeping_images(image_options(codec)), kNoBadStep, {.type = type});
+    made.train(kTaken, 2);
+    const std::size_t units = made.engine().plan().input.units.size();
+    const bool by_updates = fused && device().backend == Backend::cuda;
+    auto& counters = made.recorder().counters;
+    EXPECT_EQ(counters["weight_images_by_updates"], by_updates ? units * kTaken : 0U);
+    EXPECT_EQ(counters["weight_images_encoded"], units * (by_updates ? 1 : 1 + kTaken));
+    std::size_t tables = 0;
+    for (const zero::MemoryReport& row : made.engine().memory()) {
+      if (row.name == zero::kWeightImageTables) tables = row.actual;
+    }
+    EXPECT_EQ(tables > 0, by_updates);
   }
 }
 

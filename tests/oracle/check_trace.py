@@ -19,6 +19,7 @@ import numpy as np
 
 from synthetic_trace import CASES, DYNAMIC, FEATURES, configure, make, write
 from zpp_validate.checkers import check_trace
+from zpp_validate.forms import weight_images
 
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 VALIDATE = SOURCE / "validation" / "zpp-validate"
@@ -396,6 +397,50 @@ class CheckTrace(unittest.TestCase):
             config["zeropp"]["keep_weight_images"] = False
             configure(attributes, config)
         self.change(unasked, "/memory does not name exactly", CASES["kept images"])
+
+        def tables(_, groups):
+            columns = groups["memory"]
+            for column in ("bytes_predicted", "bytes_actual"):
+                columns[column][columns["name"].index("weight_image_tables")] += 112
+        self.change(tables, "/memory: weight_image_tables is", CASES["kept images on GPUs"])
+
+    def test_counters_of_kept_images_and_peer_stores(self):
+        """One more, one row less, and what the configuration does not ask for."""
+        for case, *names in (("kept images", "weight_images_encoded"), ("kept images of one moment on GPUs", "weight_images_encoded"),
+                             ("kept images on GPUs", "weight_images_encoded", "weight_images_by_updates"), ("peer stores", "peer_store_reductions"),
+                             ("peer stores without a codec", "peer_store_reductions"), ("peer stores in shard groups", "peer_store_reductions"),
+                             ("peer stores of parts of shards", "peer_store_reductions")):
+            for name in names:
+                def more(_, groups, name=name):
+                    groups["counters"]["value"][groups["counters"]["name"].index(name)] += 1
+
+                def none(_, groups, name=name):
+                    row = groups["counters"]["name"].index(name)
+                    for column in groups["counters"].values():
+                        del column[row]
+                for edit in (more, none):
+                    self.change(edit, f"counter {name} is", CASES[case])
+
+        def off(attributes, _):
+            config = json.loads(attributes["config_json"])
+            config["zeropp"]["peer_stores"] = "off"
+            configure(attributes, config)
+        self.change(off, "counter peer_store_reductions is", CASES["peer stores"])
+
+    def test_tables_of_images(self):
+        """Tiles, and pieces of tensors in them, counted weight by weight."""
+        rng = random.Random(4096)
+        for _ in range(30):
+            first, length = rng.randrange(20000), rng.randrange(1, 30000)
+            tensors, begin = [], 0
+            while begin < 60000:
+                tensors.append((begin, rng.choice((1, 64, 100, 4096, 9000, 20001))))
+                begin = -(-sum(tensors[-1]) // 64) * 64
+            expected = 0
+            for tile in range(first, first + length, weight_images.TILE):
+                covered = range(tile, min(tile + weight_images.TILE, first + length))
+                expected += 40 + 72 * sum(max(offset, covered[0]) <= min(offset + elements - 1, covered[-1]) for offset, elements in tensors)
+            self.assertEqual(weight_images.table_bytes(tensors, first, length), expected)
 
     def test_error_feedback(self):
         case = dict(FEATURES, feedback=("intra", "inter"))

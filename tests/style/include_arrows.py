@@ -54,7 +54,7 @@ HEADERS = {
     "kernels/optim": [r"kernels/codec/formats/int[48]\.hpp", r"kernels/codec/cuda/(encoded|vector)\.cuh"],  # updates that encode
     "lib/data": [r"kernels/core/counter_rng\.hpp"],
     "lib/model": [r"lib/zero/plan/unit_model\.hpp"],
-    "lib/zero/plan": [r"lib/comm/(shape|traffic)\.hpp", r"lib/collective/(description|plan|traits)\.hpp"],
+    "lib/zero/plan": [r"lib/comm/(shape|traffic)\.hpp", r"lib/collective/(description|image_chunks|plan|traits)\.hpp"],
     "lib/plan": [r"lib/comm/(fewest_copied|shape|topology|traffic)\.hpp", r"lib/collective/(chunks|description)\.hpp",
                  r"lib/model/(description|options|transformer_units)\.hpp", r"kernels/nn/(nn_sizes|cuda_sizes)\.hpp"],
     "lib/config": [r"(lib|kernels)/\w+(/\w+)?/options\.hpp", r"kernels/codec/spec\.hpp", r"kernels/core/enum_names\.hpp",

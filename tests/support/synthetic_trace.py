@@ -119,7 +119,24 @@ def moment_bytes(c, elements):
     return c["states"] * {None: 4 * elements, "bf16": 2 * elements, "int8": elements * 68 // 64}[c["moments"]]
 
 
-def memory_of(c, of_units, ranks, element, parts):
+def updates_write_images(c):
+    return c["images"] and c["cuda"] and c["states"] == 2
+
+
+def image_tables(c, of_units, tensors):
+    """Of the first rank's shards, weight by weight: a tile of 4096 weights has 40 bytes, and 72 for each tensor in it."""
+    if not updates_write_images(c):
+        return {}
+    total = 0
+    for count, unit in zip(of_units, tensors):
+        begins = [sum(up(x, 64) for x in unit[:i]) for i in range(len(unit))]
+        owner = {begin + k: i for i, (begin, elements) in enumerate(zip(begins, unit)) for k in range(elements)}
+        for tile in range(0, count, 4096):
+            total += 40 + 72 * len({owner[at] for at in range(tile, min(count, tile + 4096)) if at in owner})
+    return {"weight_image_tables": total}
+
+
+def memory_of(c, of_units, ranks, element, parts, tensors):
     """Each kind of state by the stages that hold it, a shard or the whole."""
     stored = "int8:256" if c["feedback_dtype"] == "int8" else "none"
     group = c["shard"] or ranks
@@ -134,7 +151,8 @@ def memory_of(c, of_units, ranks, element, parts):
     whole = shards * group
     copy = element * whole // c["hpz"] if c["hpz"] > 1 else 0
     copies = {"secondary": 0, "offloaded_secondary": copy} if c["hpz_device"] == "cpu" else {"secondary": copy}
-    images = {"weight_images": sum(image(c["codecs"][0], count, element) for count in of_units)} if c["images"] else {}
+    images = {"weight_images": sum(image(c["codecs"][0], count, element) for count in of_units),
+              **image_tables(c, of_units, tensors)} if c["images"] else {}
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
             "moments": moment_bytes(c, [whole, shards, shards, shards][c["stage"]]),
             "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
@@ -244,7 +262,7 @@ def path_of(c, key):
 
 def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
-    c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, images=False, hpz=1, hpz_device="", qgz=False, bf16=False, bucket=5000, micro=2,
+    c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, images=False, peer_stores=False, hpz=1, hpz_device="", qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, cpu_checkpointing=False, interrupted="", planned=None, first=0, cuda=False,
              offload=None,  # ratio, elements of a piece, buffers
@@ -282,6 +300,7 @@ def make(case):
     sums = codecs[1] if codecs[1] != "none" or element == 4 else "bf16" if c["bf16"] else "fp16"  # of a gather over groups
     fresh = set()
     gathers = [0] * 4  # of a unit from the shards of all ranks, in steps
+    imaged, made = set(), {"weight_images_by_updates": 0, "weight_images_encoded": 0, "peer_store_reductions": 0}  # made: of a rank
 
     def use(phase):
         for layer in layers:
@@ -298,6 +317,9 @@ def make(case):
                     for ranks in net.shard_groups():
                         net.gather(c["gather"], weight, shard[unit], element, ranks)
                     gathers[unit] += phase != "evaluation"
+                    if c["images"] and unit not in imaged:
+                        imaged.add(unit)
+                        made["weight_images_encoded"] += 1
                     if c["hpz"] > 1:
                         fresh.add(unit)
 
@@ -328,12 +350,15 @@ def make(case):
                               part=sum(part) * element)
                     for ranks in net.shard_groups():
                         net.reduce(c["reduce"], codecs, sum(part), element, ranks)
+                    # What lies in one row and has the type that is sent is sent from there.
+                    made["peer_store_reductions"] += c["peer_stores"] and (c["qgz"] or element == 2 or len(part) == 1 and part[0] not in shard)
                     if copies > 1 and micro + 1 == c["micro"]:
                         count = up(-(-sum(part) // copies), 16 // element)
                         block = 1 if codecs[1] == "none" else int(codecs[1].split(":")[1])
                         net.begin("reduce_scatter", "gradients_across", "backward", "1-hop", codecs[1], "replica",
                                   part=count * element)
                         net.across(codecs[1], up(count, block), element)
+                        made["peer_store_reductions"] += c["peer_stores"] and c["nodes"] == 1 and (c["qgz"] or element == 2)
                         net.begin("all_gather", "gradients_across", "backward", "direct", sums, "replica", part=count * 4)
                         net.across(sums, count, 4)
                     if c["stage"] == 0:
@@ -342,6 +367,9 @@ def make(case):
                         net.gather(c["gather"], "none", sum(part), 4)
         if not skipped:
             fresh.clear()
+            if c["images"]:
+                imaged = set(range(4))
+                made["weight_images_by_updates" if updates_write_images(c) else "weight_images_encoded"] += 4
             if c["stage"] in (1, 2):
                 everything("update")
         steps.append([a - b for a, b in zip(net.total(), before)])
@@ -354,7 +382,7 @@ def make(case):
                      "recompute_activations": c["recompute"],
                      **({"recompute_interval": 1, "cpu_checkpointing": True} if c["cpu_checkpointing"] else {})}}
     if c["cuda"]:
-        own["gpu_sampling"] = 1.0
+        own["gpu_sampling"], own["backend"] = 1.0, "cuda"
     if c["moments"]:
         own["moments"] = c["moments"]
     if c["shard"]:
@@ -370,6 +398,8 @@ def make(case):
                                  "reset_period": 0, "dtype": c["feedback_dtype"]}
     if c["images"]:
         own["keep_weight_images"] = True
+    if c["peer_stores"]:
+        own["peer_stores"] = "on"
     if c["hpz_device"]:
         own["hpz_device"] = c["hpz_device"]
     if c["offload"]:
@@ -397,9 +427,10 @@ def make(case):
                for u, unit in enumerate(tensors) for i, t in enumerate(unit)]
     keys, values = list(net.rows), list(net.rows.values())
     counters = {"nonfinite_steps": sum(c["skipped"]) * n,
-                "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n}
+                "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n,
+                **{name: value * n for name, value in made.items()}}
     counters = {name: value for name, value in counters.items() if value}
-    memory = memory_of(c, shard, n, element, [sum(part) for part in parts])
+    memory = memory_of(c, shard, n, element, [sum(part) for part in parts], tensors)
     updated = [size * (n if c["stage"] == 0 else 1) for size in shard]
     if c["offload"]:
         offload_memory(c, memory, updated, element)
@@ -507,6 +538,14 @@ CASES = {
     "stage 0": dict(stage=0), "stage 1": dict(stage=1, gather="two-level"),
     "stage 2": dict(stage=2, reduce="ordered"), "bf16": dict(bf16=True),
     "qwz": dict(qwz=True), "kept images": dict(qwz=True, images=True), "kept images with hpz": dict(FEATURES, images=True, bf16=True),
+    "kept images on GPUs": dict(FEATURES, images=True, bf16=True, cuda=True),
+    "kept images of one moment on GPUs": dict(qwz=True, images=True, cuda=True, optimizer=("Lion", {}), states=1),
+    "kept images of a run that goes on": dict(qwz=True, images=True, cuda=True, first=1, evaluations=((0, 2), (1, 2), (3, 2))),
+    "peer stores": dict(FEATURES, nodes=1, local=3, hpz=3, cuda=True, peer_stores=True),
+    "peer stores without a codec": dict(nodes=1, local=3, bf16=True, reduce="1-hop", cuda=True, peer_stores=True),
+    "peer stores of parts of shards": dict(nodes=1, local=3, reduce="1-hop", bucket=300, cuda=True, peer_stores=True),
+    "peer stores in shard groups": dict(nodes=1, local=4, shard=2, reduce="1-hop", qgz=True, cuda=True, peer_stores=True),
+    "peer stores in shard groups of several nodes": dict(nodes=2, local=4, shard=2, reduce="1-hop", qgz=True, cuda=True, peer_stores=True),
     "hpz": dict(hpz=2), "hpz over nodes": dict(nodes=4, hpz=4),
     "hpz on the host": dict(FEATURES, bf16=True, hpz_device="cpu"), "hpz on GPUs": dict(hpz=2, hpz_device="device", cuda=True),
     "hpz on the host of GPUs": dict(hpz=2, hpz_device="cpu", cuda=True, offload=(0.6, 1000, 4)),

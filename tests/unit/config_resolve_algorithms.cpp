@@ -91,6 +91,13 @@ TEST(ConfigResolve, PeerStoresWhereReductionsEncodeIntoPeers) {
         R"(, "codec_schedule": [{"from_step": 1, "gradient_codec_intra": "int8:128"}])"}) {
     EXPECT_EQ(resolved(text(none + encoded, true), on).peer_stores, comm::PeerStores::on);
   }
+  // In bf16 the gradients that backward adds up, the embedding's, are fp32 whatever gradient_dtype
+  // says, and are rounded on their way.
+  const std::string in_bf16 =
+      R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
+          "zero_quantized_gradients": true}, "zeropp": {"peer_stores": "on", "gradient_dtype": )";
+  for (const std::string dtype : {"\"fp32\"", "\"bf16\""})
+    EXPECT_EQ(resolved(in_bf16 + dtype + none + "}}", on).peer_stores, comm::PeerStores::on);
   on.copy_engines = false;
   EXPECT_THAT(refusal(text("", true), on), no_effect);
   on.copy_engines = true;

@@ -5,13 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "lib/base/error.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/plan/estimate.hpp"
 #include "lib/plan/planned_topology.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 #include "tests/support/usage_refusal.hpp"
 
 namespace zeropp::plan {
@@ -283,6 +287,56 @@ TEST(PlannedRun, RefusesWhatItCannotKnow) {
   EXPECT_THROW(PlannedRun(config, planned_topology(1, 2), kVocab), Error);
   EXPECT_THROW(planned_topology(0, 8), Error);
   EXPECT_THROW(planned_topology(std::size_t{1} << 31U, 2), Error);
+}
+
+std::size_t bytes_of(const std::vector<zero::MemoryPart>& parts, std::string_view name) {
+  const auto found = std::ranges::find(parts, name, &zero::MemoryPart::name);
+  return found == parts.end() ? 0 : found->bytes;
+}
+
+/// Counted weight by weight: an entry of 40 bytes for each 4096 weights of a chunk of the first
+/// rank's shard, and 72 bytes for each tensor that has some of them.
+TEST(PlannedRun, TablesOfFusedUpdatesAreInTheMemory) {
+  config::TrainConfig config = with_zeropp(gpt(3, 4), 2);
+  config.zero.keep_weight_images = true;
+  config.zero.weight_codec = codec::parse_codec("int4:128");
+  for (const std::size_t depth : {1U, 3U}) {
+    config.zero.pipeline_depth = depth;
+    config.backend = Backend::host;
+    EXPECT_EQ(bytes_of(PlannedRun(config, planned_topology(2, 2), kVocab).memory(),
+                       zero::kWeightImageTables),
+              0U);
+    config.backend = Backend::cuda;
+    const PlannedRun run(config, planned_topology(2, 2), kVocab);
+    std::size_t expected = 0;
+    for (std::size_t u = 0; u < run.model().units.size(); ++u) {
+      const zero::Unit& unit = run.model().units[u];
+      std::vector<int> owner(unit.count + run.plans().units[u].padded, -1);
+      for (std::size_t t = 0; t < unit.tensors.size(); ++t)
+        std::fill_n(owner.begin() + static_cast<std::ptrdiff_t>(unit.tensors[t].offset),
+                    unit.tensors[t].count(), static_cast<int>(t));
+      const std::size_t shard = run.plans().units[u].shard;
+      const std::size_t quanta = (shard + 2047) / 2048;  // of 16 blocks
+      for (std::size_t c = 0; c < depth; ++c) {
+        const std::size_t end = std::min(shard, quanta * (c + 1) / depth * 2048);
+        for (std::size_t at = quanta * c / depth * 2048; at < end; at += 4096) {
+          std::set<int> tensors(
+              owner.begin() + static_cast<std::ptrdiff_t>(at),
+              owner.begin() + static_cast<std::ptrdiff_t>(std::min(end, at + 4096)));
+          tensors.erase(-1);
+          expected += 40 + 72 * tensors.size();
+        }
+      }
+    }
+    const std::size_t planned = bytes_of(run.memory(), zero::kWeightImageTables);
+    EXPECT_EQ(planned, expected);
+    const double about = 112.0 * parameters() / 4 / 4096;
+    EXPECT_NEAR(static_cast<double>(planned), about, 0.02 * about);
+  }
+  config.optimizer.type = "Lion";
+  EXPECT_EQ(bytes_of(PlannedRun(config, planned_topology(2, 2), kVocab).memory(),
+                     zero::kWeightImageTables),
+            0U);
 }
 
 TEST(PlannedRun, RefusesToKeepImagesThatNobodyEncodes) {

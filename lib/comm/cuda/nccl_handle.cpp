@@ -42,9 +42,9 @@ NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId
 }
 
 NcclHandle::~NcclHandle() {
+  end(/*orderly=*/std::uncaught_exceptions() <= exceptions_);
   std::erase(live_handles(), this);
   if (live_handles().empty()) set_stream_watch(nullptr);
-  end(/*orderly=*/std::uncaught_exceptions() <= exceptions_);
 }
 
 void NcclHandle::require_alive() const {
@@ -72,6 +72,12 @@ Error NcclHandle::ended(ExitCode code, const std::string& message) {
   end(/*orderly=*/false, message);
   end_live(message);
   return {code, message};
+}
+
+void NcclHandle::let_all_go() {
+  for (const NcclHandle* const handle : live_handles()) {
+    if (handle->let_go_) handle->let_go_();
+  }
 }
 
 void NcclHandle::end_live(const std::string& cause) {
@@ -108,7 +114,6 @@ void NcclHandle::watch(Seconds waited) {
 void NcclHandle::end(bool orderly, const std::string& cause) noexcept {
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
-  if (!orderly && let_go_) let_go_();
   // The calls run on threads of their own, which begin on the first GPU.
   int device = 0;
   (void)cudaGetDevice(&device);
@@ -121,6 +126,7 @@ void NcclHandle::end(bool orderly, const std::string& cause) noexcept {
       .abort =
           [comm, device] {
             (void)cudaSetDevice(device);
+            let_all_go();  // here, where a deadline holds
             (void)ncclCommAbort(comm);
           },
       .give_up =

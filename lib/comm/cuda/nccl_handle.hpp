@@ -56,8 +56,9 @@ class NcclHandle {
   void unless_ended(Call&& call) noexcept {
     if (comm_ != nullptr) call(comm_);
   }
-  /// Sets what is called when the communicator is aborted, before it is: it lets streams go on that
-  /// wait for other ranks by other means than NCCL's. Empty: nothing.
+  /// Sets what is called before any communicator of the process is aborted, once or more, on a
+  /// thread that the host waits for: it lets streams go on that wait for other ranks by other means
+  /// than NCCL's, and throws nothing. Empty: nothing.
   void at_abort(std::function<void()> let_go) { let_go_ = std::move(let_go); }
   /// Runs several calls, as run() does one, that NCCL is to start as one operation, on every one of
   /// `handles`: `calls(i, communicator of handle i)` returns the first result that is an error, or
@@ -93,6 +94,9 @@ class NcclHandle {
   /// Ends the communicator. `cause` is the error that it is ended for; said where it cannot be
   /// ended, and so not be thrown.
   void end(bool orderly, const std::string& cause = {}) noexcept;
+  /// Lets streams go on that wait by other means than NCCL's, of all groups. ncclCommAbort() waits
+  /// for what its communicator has enqueued, which may lie behind such a wait of another one.
+  static void let_all_go();
   static void end_live(const std::string& cause);
   /// The error to throw, after this handle and all that live were aborted.
   [[nodiscard]] Error ended(ExitCode code, const std::string& message);

@@ -205,6 +205,12 @@ void NcclPeers::raise(Row row, std::uint64_t number) {
 }
 
 void NcclPeers::await(Row row, std::uint64_t number, StreamHandle stream) const {
+  if (gone_) {
+    throw Error(ExitCode::environment,
+                fmt::format("NCCL group '{}', rank {}: its peers' memory was let go by an earlier "
+                            "error, which says what to look for",
+                            group_, rank_));
+  }
   std::vector<CUstreamBatchMemOpParams> waits;
   for (std::size_t peer = 0; peer < size(); ++peer) {
     if (peer == static_cast<std::size_t>(rank_)) continue;
@@ -222,7 +228,8 @@ void NcclPeers::await(Row row, std::uint64_t number, StreamHandle stream) const 
   cuda::fail(fmt::format("CUDA driver: error {} of cuStreamBatchMemOp", static_cast<int>(status)));
 }
 
-void NcclPeers::let_go() const noexcept {
+void NcclPeers::let_go() noexcept {
+  gone_ = true;
   (void)cudaMemsetAsync(page_, kBeyondAll, kRows * size() * sizeof(std::uint64_t),
                         static_cast<cudaStream_t>(release_.handle().native));
 }

@@ -3,9 +3,15 @@
 // of ranks says how many operations the one has begun, another how many parts it has stored: they
 // lie in the memory of the rank that waits for them, are raised by a tiny kernel, and a stream
 // waits for them without a kernel (cuStreamBatchMemOp). All numbers grow as long as the group
-// lives. When the group is aborted, the own flags are raised beyond all numbers, so that no stream
-// waits for a rank that has died. Source: NCCL's device API (windows, LSA teams), and its own
-// collectives by copy engines, which wait the same way.
+// lives. Before any group is aborted, the own flags are raised beyond all numbers, so that no
+// stream waits for a rank that has died; no operation begins or is waited for from then on.
+//
+// Why that neither hangs nor touches freed memory: the flags are this GPU's own, and are written on
+// a stream that waits for nothing, under the deadline of an abort. A rank that is late cannot lower
+// them (raise_flags()). They outlive what is called at an abort, which the destructor takes back
+// first. Stores into the memory of a rank that has ended or died go to where that memory is still
+// mapped here: CUDA keeps shared memory as long as somebody maps it. Source: NCCL's device API
+// (windows, LSA teams), and its own collectives by copy engines, which wait the same way.
 #pragma once
 
 #include <nccl.h>
@@ -75,10 +81,10 @@ class NcclPeers final : public PeerMemory {
 
   /// Tells all others that this rank has come to `number`.
   void raise(Row row, std::uint64_t number);
-  /// Makes `stream` wait until all others have.
+  /// Makes `stream` wait until all others have. Throws Error(environment) after let_go().
   void await(Row row, std::uint64_t number, StreamHandle stream) const;
   /// Lets all streams go on that wait for flags, now and later.
-  void let_go() const noexcept;
+  void let_go() noexcept;
   [[nodiscard]] Error unreachable(const std::string& why) const;
 
   NcclHandle* handle_;
@@ -92,7 +98,8 @@ class NcclPeers final : public PeerMemory {
   std::vector<Offered> offered_;
   std::uint64_t begun_ = 0;
   std::uint64_t stored_ = 0;
-  Event ready_;  ///< in the caller's stream, of the operation being begun
+  Event ready_;        ///< in the caller's stream, of the operation being begun
+  bool gone_ = false;  ///< let_go() was called
   int exceptions_ = std::uncaught_exceptions();
 };
 

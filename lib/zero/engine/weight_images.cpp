@@ -58,6 +58,11 @@ std::optional<std::size_t> WeightImages::updated_image(std::size_t unit) const {
 }
 
 void WeightImages::set_written(std::size_t unit, std::uint64_t version) {
+  ++context_.recorder.counters["weight_images_by_updates"];
+  set_kept(unit, version);
+}
+
+void WeightImages::set_kept(std::size_t unit, std::uint64_t version) {
   kept_[unit].version = version;
   kept_[unit].codec = codec_of(unit);
 }
@@ -74,7 +79,8 @@ void WeightImages::encode(std::size_t unit, ConstView shard, std::uint64_t versi
   context_.weight_gather.global(unit, Phase::forward)
       .encode_image(shard, kept_[unit].memory.span(), on,
                     weight_draws(context_.options.seed, version, unit));
-  set_written(unit, version);
+  ++context_.recorder.counters["weight_images_encoded"];
+  set_kept(unit, version);
 }
 
 std::span<const std::byte> WeightImages::image(std::size_t unit, ConstView shard,

@@ -34,13 +34,13 @@ class WeightImages {
   /// The image, by its number in OptimizerShard, that an update of the unit can write in the codec
   /// in force; empty: encode() is to follow the update.
   [[nodiscard]] std::optional<std::size_t> updated_image(std::size_t unit) const;
-  /// Says that the update has written the unit's image, of weights of `version`.
+  /// Says that the update has written the unit's image, of weights of `version`. Counted.
   void set_written(std::size_t unit, std::uint64_t version);
 
   /// Whether gathers of the unit start from an image, with its codec in force.
   [[nodiscard]] bool has(std::size_t unit) const;
   /// Makes the unit's image of weights of `version` from `shard`, on `on`: the own shard (fp32), as
-  /// weight_gather() gathers it. Nothing where the unit has none.
+  /// weight_gather() gathers it. Nothing where the unit has none. Counted.
   void encode(std::size_t unit, ConstView shard, std::uint64_t version, StreamHandle on);
   /// The unit's image of weights of `version`, for a gather that starts on `on`; made there first
   /// where what is kept is another.
@@ -51,6 +51,8 @@ class WeightImages {
   [[nodiscard]] std::size_t bytes() const;
 
  private:
+  void set_kept(std::size_t unit, std::uint64_t version);
+
   static constexpr std::uint64_t kNone = 0;  ///< versions begin at 1
   struct Kept {
     Buffer memory;

@@ -248,4 +248,10 @@ std::size_t OptimizerShard::state_bytes() const {
   return total;
 }
 
+std::size_t OptimizerShard::image_table_bytes() const {
+  std::size_t total = 0;
+  for (const Image& image : images_) total += image.pieces.bytes() + image.tiles.bytes();
+  return total;
+}
+
 }  // namespace zeropp::zero

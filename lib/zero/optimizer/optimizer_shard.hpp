@@ -115,6 +115,8 @@ class OptimizerShard {
 
   [[nodiscard]] std::size_t master_bytes() const;
   [[nodiscard]] std::size_t state_bytes() const;
+  /// Bytes of the tables that update_image() goes over.
+  [[nodiscard]] std::size_t image_table_bytes() const;
 
  private:
   /// The ranges of a unit, as indices into pieces_.

@@ -5,9 +5,31 @@
 #include <algorithm>
 
 #include "kernels/codec/codec.hpp"
+#include "kernels/optim/update_image.hpp"
+#include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
+#include "lib/collective/image_chunks.hpp"
+#include "lib/zero/plan/collective_plans.hpp"
+#include "lib/zero/plan/image_format.hpp"
 
 namespace zeropp::zero {
+
+namespace {
+
+/// Bytes of the tables for one chunk of an image: elements [begin, end) of the unit.
+std::size_t table_bytes(const Unit& unit, std::size_t begin, std::size_t end) {
+  std::size_t pieces = 0;
+  for (const Tensor& tensor : unit.tensors) {
+    const std::size_t first = std::max(begin, tensor.offset);
+    const std::size_t last = std::min(end, tensor.offset + tensor.count());
+    if (first >= last) continue;
+    pieces += (last - 1 - begin) / optim::kImageTile - (first - begin) / optim::kImageTile + 1;
+  }
+  return pieces * sizeof(optim::UpdatePiece) +
+         ceil_div(end - begin, optim::kImageTile) * sizeof(optim::ImageTile);
+}
+
+}  // namespace
 
 bool keeps_weight_images(const Options& options) {
   return options.keep_weight_images && options.gathers_device_masters();
@@ -29,6 +51,29 @@ std::size_t weight_image_memory(const Options& options, const CodecTable& codecs
   std::size_t bytes = 0;
   for (std::size_t u = 0; u < units.size(); ++u)
     bytes += weight_image_bytes(options, codecs, units, u);
+  return bytes;
+}
+
+std::size_t weight_image_table_memory(const Options& options, const optim::Kept& kept,
+                                      const CodecTable& codecs,
+                                      const std::vector<Unit>& model_units,
+                                      const std::vector<UnitPartition>& units,
+                                      std::size_t shard_rank) {
+  if (!keeps_weight_images(options) || !optim::writes_images(kept.states)) return 0;
+  std::size_t bytes = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u].persistent) continue;
+    const std::size_t shard = shard_rank * units[u].shard;
+    for (const codec::CodecSpec& spec : codecs.weights(u)) {
+      if (!image_format(spec, options.compute)) continue;
+      const collective::AllGatherPlan plan = weight_gather(options, units[u], spec, Phase::forward);
+      for (const collective::Chunk& chunk :
+           collective::image_chunks(options.all_gather_algorithm, plan)) {
+        const std::size_t begin = shard + chunk.first;
+        bytes += table_bytes(model_units[u], begin, begin + chunk.length);
+      }
+    }
+  }
   return bytes;
 }
 

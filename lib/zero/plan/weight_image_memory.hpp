@@ -1,18 +1,22 @@
-// Memory of the kept wire images of weight shards (Options::keep_weight_images), in closed form.
+// Memory of the kept wire images of weight shards (Options::keep_weight_images), and of what writes
+// them, in closed form.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
+#include "kernels/optim/moments.hpp"
 #include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::zero {
 
-/// Name of their part of a memory report.
+/// Names of their parts of a memory report.
 inline constexpr const char* kWeightImages = "weight_images";
+inline constexpr const char* kWeightImageTables = "weight_image_tables";
 
 /// Whether gathers of weights start from kept images: with qwZ at stage 3, of shards whose fp32
 /// master lies on the device. An exchange of weight differences starts from no image.
@@ -26,6 +30,17 @@ std::size_t weight_image_bytes(const Options& options, const CodecTable& codecs,
 /// Sum of weight_image_bytes() over all units.
 std::size_t weight_image_memory(const Options& options, const CodecTable& codecs,
                                 const std::vector<UnitPartition>& units);
+
+/// Bytes of the tables by which updates on a GPU write images of the shard of the rank with the
+/// number `shard_rank` among those that share a copy (optim::ImageTile, optim::UpdatePiece): a tile
+/// for each optim::kImageTile weights, and a piece for each tensor in it, of every unit and each of
+/// its codecs that updates can write. 0 where the optimizer has no such updates. `model_units` and
+/// `units` are one list of units.
+std::size_t weight_image_table_memory(const Options& options, const optim::Kept& kept,
+                                      const CodecTable& codecs,
+                                      const std::vector<Unit>& model_units,
+                                      const std::vector<UnitPartition>& units,
+                                      std::size_t shard_rank);
 
 /// Throws Error(usage) where images are to be kept and there are none: every unit persists, or
 /// takes no codec but `none`.

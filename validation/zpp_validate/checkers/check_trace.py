@@ -344,6 +344,7 @@ class Checker(TraceChecker):
         self.require(len(found) == len(names), "/counters names one twice")
         once = {"secondary_gathers": volume.secondary_gathers(),
                 "nonfinite_steps": sum(row["skipped"] for row in self.steps)}
+        once |= self.run.step_counters(volume)
         once |= self.run.file_counters(volume, sum(not row["skipped"] for row in self.steps))
         expected = {name: value * self.attributes["world_size"] for name, value in once.items() if value}
         files = expected.get("files", 0)

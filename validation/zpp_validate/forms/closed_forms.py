@@ -12,6 +12,7 @@ from zpp_validate.forms.codec_table import Adaptive, Codecs, Table
 from zpp_validate.forms.offload import Offload
 from zpp_validate.forms.shard_groups import ShardGroups
 from zpp_validate.forms.weight_differences import WeightDifferences
+from zpp_validate.forms.weight_images import FUSED_MOMENTS, KeptImages, chunks, is_fused, table_bytes
 from zpp_validate.forms.wire import (UNCUT, Bytes, Topology, all_gather, along_rails, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
                                      secondary_gather, secondary_messages, wire_bytes)
 
@@ -75,6 +76,8 @@ class Settings:
     copies_on_host: bool = False  # hpZ's
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
     keeps_images: bool = False  # of the own shards of weights, as their gathers send them
+    on_gpus: bool = False
+    peer_stores: bool = False  # reductions encode into the memory of the ranks that sum
 
     @classmethod
     def of(cls, config):
@@ -115,6 +118,8 @@ class Settings:
             copies_on_host=own.get("hpz_device") == "cpu",  # in traces with hpZ; not before it was there
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
             keeps_images=own.get("keep_weight_images", False),  # in traces where it has an effect; not before it was there
+            on_gpus=own.get("backend") == "cuda",
+            peer_stores=own.get("peer_stores", "off") == "on",  # refused where it has no effect; not in traces before it was there
         )
 
     def moment_bytes(self, count):
@@ -123,7 +128,7 @@ class Settings:
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"),
-                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, differences=None, keeps_images=False, partition=1, all_gather=all_gather_algorithm,
+                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, differences=None, keeps_images=False, peer_stores=False, partition=1, all_gather=all_gather_algorithm,
                        reduce_scatter=reduce_scatter_algorithm)
 
     def gradient_block(self):
@@ -228,6 +233,8 @@ class Volume:
     rows: dict = field(default_factory=lambda: defaultdict(Row))
     # By unit, how often steps gathered its weights from the shards of all ranks.
     gathered: dict = field(default_factory=lambda: defaultdict(int))
+    images: KeptImages = None
+    peer_stores: int = 0  # reductions of one rank that encoded into the memory of others
 
     def count(self, phase, c):
         """Runs `c` once; what it sends."""
@@ -251,6 +258,7 @@ class Run:
         may ask for; `chosen`: {step: bits by unit}, of adaptive bits."""
         s = settings
         self.settings, self.topology, self.layers = s, topology, layers
+        self.tensors = unit_tensors
         self.flat = [flat_elements(tensors) for tensors in unit_tensors]
         self.groups = ShardGroups(topology, s.shard_group)
         canonical = [canonical_elements(f, topology.size, s.element_bytes, s.moments) for f in self.flat]
@@ -272,6 +280,8 @@ class Run:
         reduced = buckets(finish_order(layers), self.shards, max(quantum, capacity), self.groups.size,
                           lambda one, other: self.narrow(one) == self.narrow(other) and table.may_share(one, other))
         self.buckets = [(part, inside[0]) for part, inside in reduced]
+        # Gradients of a part of a shard do not lie in one row over the ranks.
+        self.cut = [len(inside) == 1 and part < self.shards[inside[0]] for part, inside in reduced]
         self.gradient_bytes = slab_bytes([inside for _, inside in reduced], self.shards) if s.update_in_backward else 4 * sum(self.shards)
         self.sums = [self.gather("gradients", "none", part, 4) for part, _ in self.buckets]
         self.valid = set()  # units whose secondary shard holds the current weights
@@ -301,6 +311,8 @@ class Run:
         self.reductions = [self.reduction(part, self.codecs[unit].gradients) for part, unit in self.buckets]
         self.across = [sums for part, unit in self.buckets if self.groups.count > 1
                        for sums in self.sums_across(part, self.codecs[unit].gradients[1])]
+        self.stored = sum(map(self.is_stored, range(len(self.buckets))))
+        self.stored_across = sum(map(self.is_stored_across, range(len(self.buckets))))
         self.weights = [self.weight_gather(unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
         self.copies = [self.along_rail("weights_copy", unit, codecs.weights) for unit, codecs in enumerate(self.codecs) if self.on_rails()]
 
@@ -381,6 +393,24 @@ class Run:
                                                       self.pieces(s.reduce_scatter, part, *codecs))),
                           groups.name)
 
+    def is_stored(self, bucket):
+        """Whether the reduction of a bucket encodes into the memory of the ranks that sum: in one hop on one node. What travels as it
+        lies in memory is exchanged: uncompressed gradients of the compute dtype, in one row and one piece."""
+        s, (part, unit) = self.settings, self.buckets[bucket]
+        codec = self.codecs[unit].gradients[0]
+        as_it_lies = (codec == "none" and (s.element_bytes == 4 or self.narrow(unit)) and not self.cut[bucket]
+                      and self.pieces(s.reduce_scatter, part, codec) == 1)
+        return (s.peer_stores and s.reduce_scatter in ("1-hop", "2-hop", "ordered") and self.groups.inside.node_count == 1
+                and self.groups.size > 1 and not as_it_lies)
+
+    def is_stored_across(self, bucket):
+        """Whether the sum of a bucket's gradient shards over the shard groups does, from fp32, on one node."""
+        s, (part, unit) = self.settings, self.buckets[bucket]
+        codec = self.codecs[unit].gradients[1]
+        part = self.groups.replica_part(part, s.element_bytes)
+        as_it_lies = codec == "none" and s.element_bytes == 4 and self.pieces("1-hop", part, codec) == 1
+        return s.peer_stores and self.groups.count > 1 and self.topology.node_count == 1 and not as_it_lies
+
     def sums_across(self, values, codec):
         """The two halves of the sum of a bucket's gradient shards over the shard groups. Without a codec the sums, fp32, are gathered
         in the compute dtype."""
@@ -414,7 +444,8 @@ class Run:
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": 0 if s.copies_on_host else self.shard_of_copy(),
         } | ({"offloaded_secondary": self.shard_of_copy()} if s.copies_on_host else {}) | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | (
-            {"weight_images": sum(map(self.image_of_shard, range(len(self.shards))))} if s.keeps_images else {}) | {
+            {"weight_images": sum(map(self.image_of_shard, range(len(self.shards))))} if s.keeps_images else {}) | (
+            {"weight_image_tables": self.image_tables()} if self.image_tables() else {}) | {
             f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
@@ -423,6 +454,21 @@ class Run:
         """Bytes that are kept of what a gather of the unit sends of a rank's shard, in the largest of its codecs."""
         codecs = [] if unit in self.persistent else self.table.weight_codecs(unit)
         return max((wire_bytes(codec, self.shards[unit], self.settings.element_bytes) for codec in codecs if codec != "none"), default=0)
+
+    def updates_write_images(self):
+        return self.settings.keeps_images and self.settings.on_gpus and self.settings.optimizer_states == FUSED_MOMENTS
+
+    def image_tables(self):
+        """Bytes of the tables by which updates write images of the first rank's shards, of each unit and each of its codecs."""
+        if not self.updates_write_images():
+            return 0
+        total, depth = 0, 1 if self.settings.all_gather in UNCUT else self.settings.pipeline_depth
+        for unit in set(range(len(self.shards))) - self.persistent:
+            offsets = [sum(ceil_to(count, 64) for count in self.tensors[unit][:i]) for i in range(len(self.tensors[unit]))]
+            tensors = list(zip(offsets, self.tensors[unit]))
+            total += sum(table_bytes(tensors, *chunk) for codec in filter(is_fused, self.table.weight_codecs(unit))
+                         for chunk in chunks(self.shards[unit], depth, codec_block(codec)))
+        return total
 
     def shard_of_copy(self):
         """Bytes of what a rank holds of its node's copy."""
@@ -433,6 +479,10 @@ class Run:
         """Of one whole copy of the weights: what hpZ's secondary shards are parts of, and weight differences are added to."""
         kept = self.settings.differences.copy_bytes if self.settings.differences else self.settings.element_bytes
         return kept * (sum(self.padded) - sum(self.padded[unit] for unit in self.persistent))
+
+    def step_counters(self, volume):
+        """Of one rank, by name: what a replay did that `volume` has no collective for."""
+        return {"peer_store_reductions": volume.peer_stores} | (volume.images.counters() if volume.images else {})
 
     def file_counters(self, volume, taken):
         """Of one rank, by name: what `taken` steps read from files and write to them."""
@@ -484,6 +534,8 @@ class Run:
             else:
                 total += volume.count(phase, self.weights[unit])
                 volume.gathered[unit] += phase != "evaluation"
+                if volume.images:
+                    volume.images.gathered(unit, self.codecs[unit].weights)
                 if self.settings.partition > 1:
                     self.valid.add(unit)
         return total
@@ -505,7 +557,9 @@ class Run:
         total = Bytes()
         for _ in range(s.accumulation if s.stage >= 2 else 1):
             total += sum((volume.count("backward", c) for c in self.reductions), Bytes())
+            volume.peer_stores += self.stored
         total += sum((volume.count("backward", c) for c in self.across), Bytes())
+        volume.peer_stores += self.stored_across
         total += self.gather_for(self.step_uses, volume)
         if s.stage == 0:
             total += sum((volume.count("backward", c) for c in self.sums), Bytes())
@@ -513,13 +567,15 @@ class Run:
             total += self.whole_units("update", volume, self.to_residents() and not s.differences.refreshes(self.begun))
         if not skipped:
             self.valid.clear()
+            if volume.images:
+                volume.images.updated({unit: codecs.weights for unit, codecs in enumerate(self.codecs) if unit not in self.persistent})
         return total
 
     def replay(self, skipped, evaluations, first=0, averaged_batches=0, found="none"):
         """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches). `first`: steps of the runs that this one
         goes on from; `found`: what copies of the weights it goes on from, as in /weight_copies. `averaged_batches`: of an
         evaluation after all steps, for which every rank is given other weights."""
-        volume, stage = Volume(), self.settings.stage
+        volume, stage = Volume(images=KeptImages(self.updates_write_images()) if self.settings.keeps_images else None), self.settings.stage
         if self.settings.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
         # Resident weights that differences are added to are those of a checkpoint, where it had some.
@@ -541,6 +597,8 @@ class Run:
         if averaged_batches:
             self.whole_units("initial", volume)
             self.valid.clear()
+            if volume.images:
+                volume.images.forget()
             for _ in range(averaged_batches if stage == 3 else 0):
                 self.gather_for(self.evaluation_uses, volume)
         return volume
