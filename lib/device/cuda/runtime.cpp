@@ -208,11 +208,8 @@ constexpr Runtime kRuntime{
     .make_stream = make_stream,
     .release_stream = [](void* stream) noexcept { (void)cudaStreamDestroy(stream_of(stream)); },
     .make_event = make_event,
-    // make_event has reserved the place.
-    .release_event =
-        [](void* event) noexcept {
-          pool().idle_events.push_back(event_of(event));
-        },  // NOLINT(bugprone-exception-escape)
+    // NOLINTNEXTLINE(bugprone-exception-escape): make_event has reserved the place.
+    .release_event = [](void* event) noexcept { pool().idle_events.push_back(event_of(event)); },
     .record = [](void* event,
                  void* stream) { check(cudaEventRecord(event_of(event), stream_of(stream))); },
     .wait = [](void* stream,
