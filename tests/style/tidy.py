@@ -1,12 +1,14 @@
 # ctest: name=clang_tidy timeout=1800 labels=style,tidy processors=2
-"""clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left out. Files
-that stand in for what a build lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed
-is remembered in the user's cache folder, for all copies of the tree, and checked again only when the file, an own
-header that it includes, its flags, the rules or the tool have changed.
+"""clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left out. A
+source that several targets compile is read once, with the flags of the first. Files that stand in for what a build lacks
+(*_absent.cpp) are read in every build, with the flags of the library. What passed is remembered in the user's cache
+folder, for all copies of the tree, and checked again only when the file, an own header that it includes, its flags, the
+rules or the tool have changed.
 
 Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
-as fast as one by one. Those that a joined text's complaints name, be it only because two sources use one name, are read
-apart from the others, until single files say what is wrong."""
+as fast as one by one. Sources that the build joins as well are known to share their names; those that a joined text's
+complaints name, be it only because two sources use one name, are read apart from the others, until single files say
+what is wrong."""
 
 import bisect
 import hashlib
@@ -20,7 +22,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-JOINED = 16  # sources; more would share more, and collide more often
+JOINED = 16  # sources that the build does not join; more would share more, and collide more often
 JOINED_SOURCE = re.compile(r'^#include "(.*)"', re.MULTILINE)  # of CMake's unity sources
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
@@ -39,12 +41,14 @@ version = subprocess.run([TOOL, "--version"], capture_output=True, check=True).s
 
 
 def apart(commands):
-    """The commands with one for each source that a unity build joins."""
+    """The commands with one for each source that a unity build joins, "joined" in the file of that name."""
     for command in commands:
-        file = Path(command["file"])
-        joined = JOINED_SOURCE.findall(file.read_text()) if "/Unity/unity_" in command["file"] else [command["file"]]
-        for source in joined:
-            yield {**command, "file": source, "command": command["command"].replace(command["file"], source)}
+        file = command["file"]
+        if "/Unity/unity_" in file:
+            for source in JOINED_SOURCE.findall(Path(file).read_text()):
+                yield {**command, "file": source, "command": command["command"].replace(file, source), "joined": file}
+        else:
+            yield {**command, "joined": ""}
 
 
 def stand_ins(commands):
@@ -120,19 +124,19 @@ def check(commands):
 
 
 own = [root / "kernels", root / "lib", root / "apps", root / "python", generated]
-# The Python module has sources of the library as its own too: they are read as the library's.
-again = re.compile(r" -o python/\S*/__/")
-commands = [command for command in apart(json.loads((build / "compile_commands.json").read_text()))
-            if any(folder in Path(command["file"]).parents for folder in own) and not command["file"].endswith(".cu")
-            and not again.search(command["command"])]
+first = {}
+for command in apart(json.loads((build / "compile_commands.json").read_text())):
+    if any(folder in Path(command["file"]).parents for folder in own) and not command["file"].endswith(".cu"):
+        first.setdefault(command["file"], command)
+commands = list(first.values())
 assert commands, "no file of kernels, lib or apps is compiled"
 commands += stand_ins(commands)
 pending = {}
 for command in commands:
     if not (passed / key(command)).exists():
-        pending.setdefault(flags(command), []).append(command)
+        pending.setdefault((flags(command), command["joined"]), []).append(command)
 # Neighbours include the same libraries.
-groups = [alike[first:first + JOINED] for alike in pending.values() for first in range(0, len(alike), JOINED)]
+groups = [alike[start:start + JOINED] for alike in pending.values() for start in range(0, len(alike), JOINED)]
 failed = 0
 with ThreadPoolExecutor(max_workers=2) as pool:
     for complaints in pool.map(check, groups):
