@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/checkpoint/saver.hpp"
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"

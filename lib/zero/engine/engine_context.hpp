@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 #include "lib/zero/engine/secondary_partition.hpp"

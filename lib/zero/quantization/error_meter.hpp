@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/device/stream.hpp"
