@@ -43,7 +43,7 @@ GradientErrors::GradientErrors(const Options& options, const std::vector<Bucket>
   const auto make = [&] { return std::make_unique<collective::ErrorFeedback>(*feedback, device); };
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     feedback_.push_back(make());
-    if (job.copies() == 1 || !feedback->inter) continue;
+    if (job.shard_groups() == 1 || !feedback->inter) continue;
     replica_reduce_.push_back(make());
     replica_gather_.push_back(make());
   }

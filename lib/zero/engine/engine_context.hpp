@@ -40,7 +40,7 @@ struct EngineContext {
   [[nodiscard]] std::size_t world_size() const {
     return static_cast<std::size_t>(groups.world->size());
   }
-  /// Groups of ranks that share a copy of everything; one where all do.
+  /// Number of groups of ranks that share a copy of everything; 1 where all ranks share one.
   [[nodiscard]] std::size_t shard_groups() const {
     return groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1;
   }

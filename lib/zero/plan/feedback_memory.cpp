@@ -28,9 +28,9 @@ std::vector<MemoryPart> feedback_memory(const Options& options, const std::vecto
     if (second && feedback->inter) {
       memory[1].bytes += of(static_cast<std::size_t>(topology.node_count), bucket.count());
     }
-    if (job.copies() == 1 || !feedback->inter) continue;
-    const std::size_t part = replica_part(bucket, job.copies(), options.compute);
-    memory[2].bytes += of(job.copies(), part) + of(1, part);
+    if (job.shard_groups() == 1 || !feedback->inter) continue;
+    const std::size_t part = replica_part(bucket, job.shard_groups(), options.compute);
+    memory[2].bytes += of(job.shard_groups(), part) + of(1, part);
   }
   return memory;
 }

@@ -84,9 +84,9 @@ struct Bucket {
   [[nodiscard]] std::size_t count() const;  ///< elements of every rank's part
 };
 
-/// Elements of a bucket's shard that each of its `replicas` adds up: what they divide it into,
-/// rounded up to 16 bytes of the compute dtype.
-std::size_t replica_part(const Bucket& bucket, std::size_t replicas, Dtype compute);
+/// Elements of a bucket's shard that one rank of each of the `shard_groups` adds up: an equal part
+/// of the shard, rounded up to 16 bytes of the compute dtype.
+std::size_t replica_part(const Bucket& bucket, std::size_t shard_groups, Dtype compute);
 
 /// First layer that uses each unit, by unit: where backward finishes its gradient.
 std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count);

@@ -74,7 +74,7 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
 RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
                    const std::vector<Layer>& layers, const comm::JobShape& job,
                    const comm::JobShape& reducing)
-    : units(plan_units(options, model_units, job.world.size, job.copies())),
+    : units(plan_units(options, model_units, job.world.size, job.shard_groups())),
       codecs(options, model_units),
       weight_gathers(options, codecs, units, job),
       reductions(options, codecs, units,
