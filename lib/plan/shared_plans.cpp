@@ -123,7 +123,7 @@ const zero::CodecTable& SharedPlans::codecs(const zero::Options& options) {
 }
 
 SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
-                                               std::vector<comm::Bytes> zero::Volumes::*bytes) {
+                                               zero::OpKind operation) {
   const zero::CodecTable table(options, kinds_);
   const auto partitions =
       zero::partition_units(kinds_, static_cast<std::size_t>(topology_.world_size),
@@ -139,7 +139,7 @@ SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
     if (rank == 0) gather.add_memory(of_kinds.workspaces);
     zero::Volumes volumes;
     gather.add_volumes(only_codec, volumes);
-    add(of_kinds.bytes, volumes.*bytes, static_cast<std::uint64_t>(topology_.node_count));
+    add(of_kinds.bytes, volumes[operation], static_cast<std::uint64_t>(topology_.node_count));
   }
   Gathers made;
   for (const std::size_t kind : kind_of_) {
@@ -155,14 +155,14 @@ const SharedPlans::Gathers& SharedPlans::gathers(const zero::Options& options) {
   const std::string key =
       fmt::format("{} {} {} {} {}", options.stage, key_of_weights(options),
                   options.all_gather_algorithm, options.pipeline_depth, name_of(options.compute));
-  return shared(gathers_, key, [&] { return plan_gathers(without_hpz, &zero::Volumes::gather); });
+  return shared(gathers_, key, [&] { return plan_gathers(without_hpz, zero::OpKind::gather); });
 }
 
 const SharedPlans::Gathers& SharedPlans::secondary_gathers(const zero::Options& options) {
   const std::string key = fmt::format("{} {} {}", options.hpz_partition_size,
                                       options.secondary_gather_algorithm, name_of(options.compute));
   return shared(secondary_, key,
-                [&] { return plan_gathers(options, &zero::Volumes::gather_secondary); });
+                [&] { return plan_gathers(options, zero::OpKind::gather_secondary); });
 }
 
 const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& options) {
@@ -187,8 +187,8 @@ const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& opti
       zero::Volumes volumes;
       reduce.add_volumes(only_codecs, volumes);
       const auto nodes = static_cast<std::uint64_t>(topology_.node_count);
-      add(of_kinds.bytes, volumes.reduce, nodes);
-      add(of_kinds.gather_sum, volumes.gather_sum, nodes);
+      add(of_kinds.bytes, volumes[zero::OpKind::reduce], nodes);
+      add(of_kinds.gather_sum, volumes[zero::OpKind::gather_sum], nodes);
     }
     for (const std::size_t kind : kinds.of) {
       made.memory.push_back(of_kinds.memory[kind]);
@@ -240,16 +240,13 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept
   const Reductions& reduced = reductions(options);
   const zero::StepPlan& plan = schedules(options, global, secondary, reduced);
   SharedPlan made;
-  made.step = step_bytes(plan,
-                         {.gather = global.bytes,
-                          .gather_secondary = secondary ? secondary->bytes : global.bytes,
-                          .exchange = {},
-                          .refresh = global.bytes,
-                          .reduce = reduced.bytes,
-                          .gather_sum = reduced.gather_sum,
-                          .reduce_over_replicas = {},
-                          .gather_over_replicas = {}},
-                         asked.accumulation_steps);
+  zero::Volumes volumes;
+  volumes[zero::OpKind::gather] = global.bytes;
+  volumes[zero::OpKind::gather_secondary] = secondary ? secondary->bytes : global.bytes;
+  volumes[zero::OpKind::refresh] = global.bytes;
+  volumes[zero::OpKind::reduce] = reduced.bytes;
+  volumes[zero::OpKind::gather_sum] = reduced.gather_sum;
+  made.step = step_bytes(plan, volumes, asked.accumulation_steps);
   made.state = device_bytes(
       zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,
                          kept, options.offload_optimizer, options.offload_param, plan.input.slabs));

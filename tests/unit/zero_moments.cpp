@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "lib/zero/optimizer/optimizer_shard.hpp"
-#include "lib/zero/plan/volume.hpp"
+#include "lib/zero/plan/state_memory.hpp"
 
 namespace zeropp::zero {
 namespace {

@@ -37,6 +37,7 @@ enum class OpKind : std::uint8_t {
   update,                ///< optimizer step of a unit's shard
   refresh,               ///< all-gather a unit's updated weights (stages 1 and 2)
 };
+inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::refresh) + 1;
 
 /// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on
 /// `gather_end` and `reduce_end`: the next one starts while this one is on its way.
