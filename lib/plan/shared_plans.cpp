@@ -71,7 +71,7 @@ double step_bytes_over_link(const zero::StepPlan& plan,
                             std::size_t micro_steps) {
   const std::size_t further = micro_steps - plan.input.micro_steps;
   double total = 0;
-  for (const zero::Op& op : plan.step.front().ops) {
+  for (const zero::Op& op : plan.step.stale.ops) {
     const bool repeated = op.micro_step + 1 == plan.input.micro_steps;
     total += copied_over_link(op, units, /*whole_weights=*/false) *
              static_cast<double>(repeated ? 1 + further : 1);
@@ -83,12 +83,12 @@ double step_bytes_over_link(const zero::StepPlan& plan,
 /// it sends; where gradients are not sharded only the end of a step sends.
 comm::Bytes step_bytes(const zero::StepPlan& plan, const zero::Volumes& volumes,
                        std::size_t micro_steps) {
-  comm::Bytes total = saturated_volume(plan.step.front(), volumes);
+  comm::Bytes total = saturated_volume(plan.step.stale, volumes);
   add(total, saturated_volume(plan.update, volumes));
   const std::size_t further = micro_steps - plan.input.micro_steps;
   if (further == 0 || !plan.input.preset.shard_gradients) return total;
   comm::Bytes last;
-  for (const zero::Op& op : plan.step.front().ops) {
+  for (const zero::Op& op : plan.step.stale.ops) {
     if (op.micro_step + 1 == plan.input.micro_steps) add(last, zero::volume(op, volumes));
   }
   add(total, last, further);

@@ -50,7 +50,7 @@ WidthCosts CodecController::width_costs() const {
   WidthCosts costs;
   costs.bytes.assign(plan.units.size(), std::vector<std::uint64_t>(widths, 0));
   const auto total = [](const comm::Bytes& sent) { return sent.intra + sent.inter; };
-  for (const Op& op : plan.step.step.front().ops) {
+  for (const Op& op : plan.step.step.stale.ops) {
     if (op.kind != (of_weights ? OpKind::gather : OpKind::reduce)) continue;
     const std::size_t unit =
         of_weights ? op.index : plan.reductions.buckets[op.index].segments.front().unit;

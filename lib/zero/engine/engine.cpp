@@ -15,7 +15,7 @@ void record_units(const RankPlan& plan, const std::vector<Unit>& units, trace::R
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const UnitPartition& unit = plan.units[u];
     trace::UnitRow row{units[u].name, unit.parameters, unit.flat, unit.padded, unit.shard};
-    for (const Op& op : plan.step.step.front().ops) {
+    for (const Op& op : plan.step.step.stale.ops) {
       const bool gathers = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary;
       if (!gathers || op.index != u || op.micro_step > 0) continue;
       ++(op.backward_phase ? row.gathers_backward : row.gathers_forward);
