@@ -139,5 +139,11 @@ TEST(StateMemory, IsComparedByName) {
   EXPECT_THROW((void)compare_memory(predicted, less), std::logic_error);
 }
 
+TEST(OwnedShard, BeginsAtTheRanksShardOrIsTheWholeUnit) {
+  const UnitPartition unit{1000, 1024, 256, 1024, 512};
+  EXPECT_EQ((OwnedShard{true, 3}.begin(unit)), 768U);
+  EXPECT_EQ((OwnedShard{false, 3}.begin(unit)), 0U);
+}
+
 }  // namespace
 }  // namespace zeropp::zero

@@ -83,8 +83,7 @@ CheckpointState::KeptArray CheckpointState::in_file(std::string name, const Form
 
 std::vector<CheckpointState::KeptArray> CheckpointState::kept_arrays(std::size_t unit,
                                                                      std::size_t index) const {
-  const std::size_t own =
-      context_.preset.shard_optimizer ? context_.shard_rank() * context_.units()[unit].shard : 0;
+  const std::size_t own = context_.owned().begin(context_.units()[unit]);
   const std::string base = array_name(unit, index);
   std::vector<KeptArray> arrays;
   const auto add = [&](const OptimizerShard& part, bool on_file) {

@@ -26,9 +26,8 @@ CodecController::CodecController(const EngineContext& context, const RankMemory&
     : context_(context), memory_(memory), optimizer_(optimizer) {
   const RankPlan& plan = context.plan;
   if (context.options.measure_errors > 0) {
-    errors_.emplace(context.options, plan.codecs, context.model.units(), plan.units,
-                    plan.reductions.buckets, context.reduce_groups, context.control, context.device,
-                    context.recorder);
+    errors_.emplace(context.options, context.model.units(), plan, context.reduce_groups,
+                    context.control, context.device, context.recorder);
   }
   if (context.options.adaptive_bits.values != AdaptedValues::none) {
     adaptive_.emplace(context.options, plan.units, width_costs(), context.control, context.device,

@@ -34,15 +34,21 @@
 
 namespace zeropp::zero {
 
+/// What an engine communicates with. All are of the same ranks; `gather` and `reduce` may be the
+/// same groups, and where they are different ones, neither's collectives queue behind the other's.
+struct EngineGroups {
+  comm::Groups& gather;  ///< groups that weights are gathered in
+  comm::Groups& reduce;  ///< groups, of the same transport, that gradients are reduced in
+  comm::Control& control;
+};
+
 class Engine {
  public:
-  /// `options` are resolved and validated (no "auto"). Weights are gathered in `groups`, gradients
-  /// reduced in `reduce_groups`: of the same ranks and transport, and where they are others,
-  /// neither queues behind the other. All references outlive the engine. Does not communicate: a
-  /// rank that runs out of memory here can still tell the others.
+  /// `options` are resolved and validated (no "auto"). `model`, `recorder` and what `groups` name
+  /// outlive the engine. Does not communicate: a rank that runs out of memory here can still tell
+  /// the others.
   Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
-         comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
-         const Device& device, trace::Recorder& recorder);
+         const EngineGroups& groups, const Device& device, trace::Recorder& recorder);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 

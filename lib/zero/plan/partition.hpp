@@ -44,6 +44,17 @@ std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::
                                            std::size_t partition_size, Dtype compute,
                                            std::size_t shard_groups = 1, std::size_t multiple = 1);
 
+/// What a rank's optimizer updates of every unit: its shard from stage 1 on, at stage 0 all of it.
+struct OwnedShard {
+  bool sharded = false;
+  std::size_t rank = 0;  ///< number among the ranks that share a copy of the weights
+
+  /// Element of the unit's flat buffer at which it begins.
+  [[nodiscard]] constexpr std::size_t begin(const UnitPartition& unit) const {
+    return sharded ? rank * unit.shard : 0;
+  }
+};
+
 /// Marks the units that stay whole at stage 3: in order, those of at most `threshold` parameters,
 /// while they have at most `model_threshold` together. They have no secondary shard.
 void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,

@@ -19,20 +19,20 @@
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
-#include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/measurement.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 #include "lib/zero/quantization/quantization_error.hpp"
 
 namespace zeropp::zero {
 
 class ErrorMeter {
  public:
-  /// References outlive this. `buckets`: of the reductions. Throws Error(environment) when there is
-  /// no memory.
-  ErrorMeter(const Options& options, const CodecTable& codecs, const std::vector<Unit>& units,
-             const std::vector<UnitPartition>& partitions, const std::vector<Bucket>& buckets,
+  /// `units` of the model, whose partitions, codecs and buckets are those of `plan`. `groups`: that
+  /// gradients are reduced in. `groups`, `control` and `recorder` outlive this. Throws
+  /// Error(environment) when there is no memory.
+  ErrorMeter(const Options& options, const std::vector<Unit>& units, const RankPlan& plan,
              comm::Groups& groups, comm::Control& control, const Device& device,
              trace::Recorder& recorder);
 
