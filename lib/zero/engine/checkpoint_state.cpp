@@ -259,7 +259,7 @@ checkpoint::Slice CheckpointState::widths_slice() const {
           sizeof(std::uint64_t), context_.units().size(), 0, context_.units().size()};
 }
 
-bool CheckpointState::restore_widths(const HasSlice& has, const ReadSlice& read) {
+bool CheckpointState::restore_widths(const ReadSlice& read, const HasSlice& has) {
   if (adaptive_ == nullptr) return true;
   if (!has(widths_slice())) return false;
   std::vector<std::uint64_t> bits(context_.units().size());
@@ -320,7 +320,7 @@ void CheckpointState::set_weights(const ReadSlice& read) {
   context_.progress.secondary_version = 0;
 }
 
-bool CheckpointState::restore_errors(const HasSlice& has, const ReadSlice& read) {
+bool CheckpointState::restore_errors(const ReadSlice& read, const HasSlice& has) {
   const std::vector<NamedState> kept = error_feedback();
   for (const NamedState& errors : kept) {
     if (!has(errors_slice(errors))) return false;

@@ -30,6 +30,19 @@ namespace zeropp::zero {
 /// Is called with a slice of arrays and its values in the host's memory.
 using VisitSlice = std::function<void(const checkpoint::Slice&, std::span<const std::byte> values)>;
 
+/// What of a checkpoint a run goes on from. What a run does not keep counts as gone on from.
+struct Restored {
+  bool moments = true;  ///< as they were saved; false: rounded to how this run keeps moments
+  /// Error feedback's errors, of the same ranks, nodes, algorithm, buckets and storage; false:
+  /// error feedback begins anew.
+  bool errors = true;
+  /// Copies that weight differences are added to; false: the next step sends whole weights.
+  bool copies = true;
+  /// Widths of adaptive bits, of the same values and within this run's budget; false: they are
+  /// those that a run begins with.
+  bool widths = true;
+};
+
 class CheckpointState {
  public:
   /// References outlive this; `adaptive` may be null.
@@ -43,29 +56,29 @@ class CheckpointState {
   /// Makes `memory` as large as slices() needs it, before the work begins.
   void reserve(Buffer& memory) const;
 
-  /// Master weights, the optimizer's moments and `steps`; all that follows the master weights is
-  /// made anew, and error feedback begins anew. Moments of which `has` knows that they were kept in
-  /// another way are rounded to the nearest of this one: then it returns false. Without `has` they
-  /// were kept in this one.
-  bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has = {});
-  /// Calls `visit` with each part of the master weights that this rank's optimizer steps: at stage
-  /// 0 all of them. Waits for the work before; the values are valid during the call.
-  void visit_master(const VisitSlice& visit) const;
-  /// Master weights alone. What is gathered from them is gathered anew.
-  void set_weights(const ReadSlice& read);
-  /// Reads the saved errors, after restore(). False, and nothing is read, where `has` does not know
-  /// one.
-  bool restore_errors(const HasSlice& has, const ReadSlice& read);
-  /// The saved widths of adaptive bits. False, and they are what a run begins with, where `has`
-  /// does not know them, or they are of other widths or more than the budget.
-  bool restore_widths(const HasSlice& has, const ReadSlice& read);
+  // What Engine::restore() consists of. Each returns the member of Restored with its name;
+  // restore(), which returns `moments`, comes first.
 
-  /// Reads the saved copies that weight differences are added to, after restore(). False, and whole
-  /// weights go to them first, where `has` does not know them.
-  bool restore_copies(const HasSlice& has, const ReadSlice& read) {
-    return copies_.restore(has, read);
+  /// Reads master weights and the optimizer's moments, and sets the progress to `steps`. All that
+  /// follows the master weights is made anew, and error feedback begins anew. Moments that were
+  /// saved in another form than this run's, as `has` tells, are rounded to it; without `has` they
+  /// were saved in this run's.
+  bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has);
+  /// Reads the errors, all or, where `has` does not know one of the arrays, none.
+  bool restore_errors(const ReadSlice& read, const HasSlice& has);
+  /// Reads the copies, all or, where `has` does not know one of the arrays, none.
+  bool restore_copies(const ReadSlice& read, const HasSlice& has) {
+    return copies_.restore(read, has);
   }
+  /// Reads the widths, where `has` knows them. Called after AdaptiveBits::agree().
+  bool restore_widths(const ReadSlice& read, const HasSlice& has);
 
+  /// Calls `visit` with each part of the master weights that this rank's optimizer steps: at stage
+  /// 0 all of them. Waits for all work that is enqueued; the values are valid during the call.
+  void visit_master(const VisitSlice& visit) const;
+  /// Reads master weights alone, and makes this rank's weights from them. What was gathered from
+  /// the old ones is gathered again.
+  void set_weights(const ReadSlice& read);
   /// Errors that error feedback keeps, in the device's memory; valid until the next step. Waits for
   /// the work on them.
   [[nodiscard]] std::vector<NamedState> error_feedback() const;

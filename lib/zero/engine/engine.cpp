@@ -81,6 +81,21 @@ double Engine::evaluate(const Batch& batch) {
   return step_.evaluate(batch);
 }
 
+Restored Engine::restore(const SavedProgress& saved, const ReadSlice& read, const HasSlice& has) {
+  Restored restored;
+  restored.moments = state_.restore(saved.steps, read, has);
+  if (!has) return restored;
+  // Saved errors are in units of the loss as it was scaled: they are read under that scale, and
+  // follow when this run goes on with another one.
+  const LossScale own = loss_scale();
+  set_loss_scale(saved.loss_scale);
+  restored.errors = state_.restore_errors(read, has);
+  if (!own.is_dynamic() || !saved.searches_loss_scale) set_loss_scale(own.state());
+  restored.copies = state_.restore_copies(read, has);
+  restored.widths = state_.restore_widths(read, has);
+  return restored;
+}
+
 std::string Engine::parameters_hash() const { return zero::parameters_hash(context_, state_); }
 
 std::vector<std::string> Engine::copy_hashes() const {
