@@ -72,9 +72,9 @@ void CodecController::apply() {
   const CodecTable& codecs = context_.plan.codecs;
   CodecChoice next = codecs.at(progress.steps.begun);
   if (adaptive_) adaptive_->overlay(next);
-  // The codec may change while the weights stay what they are (after a skipped step): hpZ's shards
-  // then hold what the codec before made of them, and are made again, as gathers without hpZ would
-  // be. Those of a checkpoint are of the step before.
+  // The codec may change while the weights do not (after a skipped step): hpZ's shards then hold
+  // what the former codec made of the weights, and are cut again from a new gather. Copies that a
+  // checkpoint restored were made with the codecs of the step before.
   const bool restored = choice_.weights.empty() && progress.steps.begun > 0;
   if (next.weights != (restored ? codecs.at(progress.steps.begun - 1) : choice_).weights)
     progress.secondary_version = 0;

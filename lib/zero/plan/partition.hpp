@@ -27,12 +27,12 @@ struct UnitPartition {
   std::size_t secondary = 0;   ///< padded / H; 0 without hpZ
   /// Pieces of a secondary shard, each gathered apart: one, or what rail_copies() says.
   std::size_t secondary_pieces = 1;
-  Dtype secondary_dtype = Dtype::fp32;  ///< that it is kept in; without one the compute dtype
+  Dtype secondary_dtype = Dtype::fp32;  ///< dtype of the secondary shard
   bool secondary_on_host = false;       ///< the secondary shard lies in the host's memory
   std::size_t canonical = 0;  ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype, and
                               ///< to what Options::shard_multiple asks for
   bool persistent = false;    ///< stage 3: whole on every rank, gathered after each step
-  Dtype gradients = Dtype::fp32;  ///< of the unit's gradients until they are reduced
+  Dtype gradients = Dtype::fp32;  ///< dtype of the unit's gradients until they are reduced
   /// Elements that no tensor covers: between tensors, and from the last one to `padded`. Their
   /// gradients are reduced and counted in norms like any other, so they have to be zero.
   std::vector<Extent> gaps{};
