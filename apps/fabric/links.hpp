@@ -12,7 +12,7 @@
 
 #include "apps/fabric/map.hpp"
 #include "lib/comm/communicator.hpp"
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "apps/fabric/options.hpp"
 #include "lib/app/app.hpp"
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 

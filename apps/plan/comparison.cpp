@@ -110,7 +110,7 @@ Comparison compare(const Variants& variants, const comm::Topology& topology, con
     row.reduction = i == 0 ? 1 : ratio(made.rows.front().out_of_node, row.out_of_node);
     made.rows.push_back(std::move(row));
   }
-  made.copies_serve = zero::gathers_secondary(runs.features.back().plans().step.step.front());
+  made.copies_serve = zero::gathers_secondary(runs.features.back().plans().step.step.stale);
   made.weights_stay = weights_stay(runs.features.front());
   const std::size_t times = variants.vendors.gradient_accumulation_steps;
   made.in_turn =

@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 #include "lib/device/stream.hpp"
 
 namespace zeropp::sweep {

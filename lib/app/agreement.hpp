@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 
 namespace zeropp::app {
 

@@ -4,7 +4,7 @@
 // no handler.
 #pragma once
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 
 namespace zeropp::app {
 

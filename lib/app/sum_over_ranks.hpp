@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 #include "lib/trace/recorder.hpp"
 
 namespace zeropp::app {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/c/zeropp.h"
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 
 namespace zeropp::c {
 

@@ -3,7 +3,7 @@
 
 #include "lib/c/callback_control.hpp"
 #include "lib/c/zeropp.h"
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/device.hpp"
 
 namespace zeropp::c {

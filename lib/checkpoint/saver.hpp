@@ -16,7 +16,7 @@
 
 #include "lib/checkpoint/folder.hpp"
 #include "lib/checkpoint/rank_file.hpp"
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 
 namespace zeropp::checkpoint {
 

@@ -24,8 +24,8 @@
 #include "lib/collective/description.hpp"
 #include "lib/collective/plan.hpp"
 #include "lib/collective/traits.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/comm/traffic.hpp"
-#include "lib/comm/world.hpp"
 #include "lib/device/device.hpp"
 #include "lib/trace/recorder.hpp"
 

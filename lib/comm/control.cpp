@@ -1,9 +1,9 @@
+#include "lib/comm/control.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
 #include <cstdlib>
-
-#include "lib/comm/world.hpp"
 
 namespace zeropp::comm {
 

@@ -1,8 +1,9 @@
+#include "lib/comm/groups.hpp"
+
 #include <initializer_list>
 #include <utility>
 
 #include "lib/base/status.hpp"
-#include "lib/comm/world.hpp"
 
 namespace zeropp::comm {
 

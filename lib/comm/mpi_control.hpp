@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/comm/control.hpp"
 #include "lib/comm/flight_record.hpp"
 #include "lib/comm/mpi_handle.hpp"
-#include "lib/comm/world.hpp"
 
 namespace zeropp::comm {
 

@@ -36,8 +36,8 @@ struct JobShape : LevelShape {
   std::optional<GroupShape> replicas;
 
   [[nodiscard]] const LevelShape& sharding() const { return shards ? *shards : *this; }
-  /// Groups of ranks that share a copy of everything.
-  [[nodiscard]] std::size_t copies() const { return replicas ? replicas->size : 1; }
+  /// Number of groups of ranks that share a copy of everything.
+  [[nodiscard]] std::size_t shard_groups() const { return replicas ? replicas->size : 1; }
 };
 
 /// Shapes of the groups that World::make_groups() gives rank `rank` of a uniform topology: world,

@@ -32,7 +32,7 @@ Sent sent_by(const Schedule& schedule, const PlannedRun& run) {
 template <class Body>
 void for_each_collective(const PlannedRun& run, bool same_weights, const Body& body) {
   const zero::StepPlan& plan = run.plans().step;
-  for (const Schedule* schedule : {&plan.step.at(same_weights ? 1 : 0), &plan.update}) {
+  for (const Schedule* schedule : {&plan.step.when(same_weights), &plan.update}) {
     for (const Op& op : schedule->ops) {
       const collective::Description* described = run.plans().description(op);
       if (described != nullptr) body(op, *described, sent_by(op, run));
@@ -110,7 +110,7 @@ Estimate estimate(const PlannedRun& run) {
   require_counted(made.step.total());
   made.step_same_weights = traffic_of(run, true);
   made.initial = sent_by(plan.initial, run);
-  made.evaluation = sent_by(plan.evaluation.front(), run);
+  made.evaluation = sent_by(plan.evaluation.stale, run);
   made.collectives = collectives_of(run);
   made.memory = run.memory();
   made.memory_bytes = device_bytes(made.memory);

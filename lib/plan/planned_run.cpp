@@ -22,14 +22,9 @@ const config::TrainConfig& plannable(const config::TrainConfig& config) {
 }
 
 void add_volumes(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t times) {
-  add(sums.gather, values.gather, times);
-  add(sums.gather_secondary, values.gather_secondary, times);
-  add(sums.exchange, values.exchange, times);
-  add(sums.refresh, values.refresh, times);
-  add(sums.reduce, values.reduce, times);
-  add(sums.gather_sum, values.gather_sum, times);
-  add(sums.reduce_over_replicas, values.reduce_over_replicas, times);
-  add(sums.gather_over_replicas, values.gather_over_replicas, times);
+  for (std::size_t kind = 0; kind < zero::kOpKinds; ++kind) {
+    add(sums.by_kind.at(kind), values.by_kind.at(kind), times);
+  }
 }
 
 }  // namespace

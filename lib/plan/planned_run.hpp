@@ -10,6 +10,7 @@
 #include "lib/config/train_config.hpp"
 #include "lib/model/description.hpp"
 #include "lib/zero/plan/rank_plan.hpp"
+#include "lib/zero/plan/state_memory.hpp"
 #include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::plan {

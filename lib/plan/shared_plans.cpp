@@ -71,7 +71,7 @@ double step_bytes_over_link(const zero::StepPlan& plan,
                             std::size_t micro_steps) {
   const std::size_t further = micro_steps - plan.input.micro_steps;
   double total = 0;
-  for (const zero::Op& op : plan.step.front().ops) {
+  for (const zero::Op& op : plan.step.stale.ops) {
     const bool repeated = op.micro_step + 1 == plan.input.micro_steps;
     total += copied_over_link(op, units, /*whole_weights=*/false) *
              static_cast<double>(repeated ? 1 + further : 1);
@@ -83,12 +83,12 @@ double step_bytes_over_link(const zero::StepPlan& plan,
 /// it sends; where gradients are not sharded only the end of a step sends.
 comm::Bytes step_bytes(const zero::StepPlan& plan, const zero::Volumes& volumes,
                        std::size_t micro_steps) {
-  comm::Bytes total = saturated_volume(plan.step.front(), volumes);
+  comm::Bytes total = saturated_volume(plan.step.stale, volumes);
   add(total, saturated_volume(plan.update, volumes));
   const std::size_t further = micro_steps - plan.input.micro_steps;
   if (further == 0 || !plan.input.preset.shard_gradients) return total;
   comm::Bytes last;
-  for (const zero::Op& op : plan.step.front().ops) {
+  for (const zero::Op& op : plan.step.stale.ops) {
     if (op.micro_step + 1 == plan.input.micro_steps) add(last, zero::volume(op, volumes));
   }
   add(total, last, further);
@@ -123,7 +123,7 @@ const zero::CodecTable& SharedPlans::codecs(const zero::Options& options) {
 }
 
 SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
-                                               std::vector<comm::Bytes> zero::Volumes::*bytes) {
+                                               zero::OpKind operation) {
   const zero::CodecTable table(options, kinds_);
   const auto partitions =
       zero::partition_units(kinds_, static_cast<std::size_t>(topology_.world_size),
@@ -139,7 +139,7 @@ SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
     if (rank == 0) gather.add_memory(of_kinds.workspaces);
     zero::Volumes volumes;
     gather.add_volumes(only_codec, volumes);
-    add(of_kinds.bytes, volumes.*bytes, static_cast<std::uint64_t>(topology_.node_count));
+    add(of_kinds.bytes, volumes[operation], static_cast<std::uint64_t>(topology_.node_count));
   }
   Gathers made;
   for (const std::size_t kind : kind_of_) {
@@ -155,14 +155,14 @@ const SharedPlans::Gathers& SharedPlans::gathers(const zero::Options& options) {
   const std::string key =
       fmt::format("{} {} {} {} {}", options.stage, key_of_weights(options),
                   options.all_gather_algorithm, options.pipeline_depth, name_of(options.compute));
-  return shared(gathers_, key, [&] { return plan_gathers(without_hpz, &zero::Volumes::gather); });
+  return shared(gathers_, key, [&] { return plan_gathers(without_hpz, zero::OpKind::gather); });
 }
 
 const SharedPlans::Gathers& SharedPlans::secondary_gathers(const zero::Options& options) {
   const std::string key = fmt::format("{} {} {}", options.hpz_partition_size,
                                       options.secondary_gather_algorithm, name_of(options.compute));
   return shared(secondary_, key,
-                [&] { return plan_gathers(options, &zero::Volumes::gather_secondary); });
+                [&] { return plan_gathers(options, zero::OpKind::gather_secondary); });
 }
 
 const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& options) {
@@ -187,8 +187,8 @@ const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& opti
       zero::Volumes volumes;
       reduce.add_volumes(only_codecs, volumes);
       const auto nodes = static_cast<std::uint64_t>(topology_.node_count);
-      add(of_kinds.bytes, volumes.reduce, nodes);
-      add(of_kinds.gather_sum, volumes.gather_sum, nodes);
+      add(of_kinds.bytes, volumes[zero::OpKind::reduce], nodes);
+      add(of_kinds.gather_sum, volumes[zero::OpKind::gather_sum], nodes);
     }
     for (const std::size_t kind : kinds.of) {
       made.memory.push_back(of_kinds.memory[kind]);
@@ -240,16 +240,13 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept
   const Reductions& reduced = reductions(options);
   const zero::StepPlan& plan = schedules(options, global, secondary, reduced);
   SharedPlan made;
-  made.step = step_bytes(plan,
-                         {.gather = global.bytes,
-                          .gather_secondary = secondary ? secondary->bytes : global.bytes,
-                          .exchange = {},
-                          .refresh = global.bytes,
-                          .reduce = reduced.bytes,
-                          .gather_sum = reduced.gather_sum,
-                          .reduce_over_replicas = {},
-                          .gather_over_replicas = {}},
-                         asked.accumulation_steps);
+  zero::Volumes volumes;
+  volumes[zero::OpKind::gather] = global.bytes;
+  volumes[zero::OpKind::gather_secondary] = secondary ? secondary->bytes : global.bytes;
+  volumes[zero::OpKind::refresh] = global.bytes;
+  volumes[zero::OpKind::reduce] = reduced.bytes;
+  volumes[zero::OpKind::gather_sum] = reduced.gather_sum;
+  made.step = step_bytes(plan, volumes, asked.accumulation_steps);
   made.state = device_bytes(
       zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,
                          kept, options.offload_optimizer, options.offload_param, plan.input.slabs));

@@ -63,9 +63,8 @@ class SharedPlans {
   const Gathers& gathers(const zero::Options& options);
   const Gathers& secondary_gathers(const zero::Options& options);
   const Reductions& reductions(const zero::Options& options);
-  /// `bytes` reads them from a rank's volumes.
-  Gathers plan_gathers(const zero::Options& options,
-                       std::vector<comm::Bytes> zero::Volumes::*bytes);
+  /// `operation`: whose bytes are planned.
+  Gathers plan_gathers(const zero::Options& options, zero::OpKind operation);
   const zero::StepPlan& schedules(const zero::Options& options, const Gathers& global,
                                   const Gathers* secondary, const Reductions& reductions);
 

@@ -256,7 +256,7 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
   const Workload work = workload_of(run);
   const zero::StepPlan& plan = run.plans().step;
   zero::Schedule schedule =
-      chained(plan.update, plan.step.front(), work.input, order_of(cluster.engine, run.config()));
+      chained(plan.update, plan.step.stale, work.input, order_of(cluster.engine, run.config()));
   StepTime made = timed(schedule, work, cluster);
   if (plan.input.micro_steps > kFewestMicroSteps) made.seconds = step_seconds(run, cluster);
   made.schedule = std::move(schedule);

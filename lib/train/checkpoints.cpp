@@ -14,7 +14,6 @@
 #include "lib/checkpoint/rank_file.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/train/run_identity.hpp"
-#include "lib/train/saved_state.hpp"
 #include "lib/train/weights_file.hpp"
 
 namespace zeropp::train {
@@ -100,68 +99,76 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
   const SavedState state = state_of(manifest.state);
   const auto unknown =
       require_same_run(state.run, identity(session), folder.complete(step).string());
-  if (context_.is_root() && !unknown.empty()) {
+  if (context_.is_root()) warn_of_other_run(state, unknown);
+  const zero::Restored restored = session.engine().restore(
+      {.steps = state.steps,
+       .loss_scale = state.loss_scale,
+       .searches_loss_scale = state.searches_loss_scale},
+      [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
+        checkpoint::read_slice(folder.complete(step), manifest, slice, values);
+      },
+      [&](const checkpoint::Slice& slice) { return checkpoint::has_array(manifest, slice); });
+  if (!context_.is_root()) return;
+  warn_of_losses(restored, manifest, session.engine().error_feedback(),
+                 session.recorder().copies_found != "none");
+}
+
+void Checkpoints::warn_of_other_run(const SavedState& state,
+                                    const std::vector<std::string>& unknown) const {
+  if (!unknown.empty()) {
     log::warn(
         fmt::format("the checkpoint was written by an earlier version, which did not keep {}: that "
                     "these are this run's is not known",
                     fmt::join(unknown, ", ")));
   }
-  if (context_.is_root() && state.seed != config_.seed) {
+  if (state.seed != config_.seed) {
     log::warn(fmt::format("the checkpoint is of seed {}: data from here on are those of seed {}",
                           state.seed, config_.seed));
   }
-  if (context_.is_root() && state.tokens != tokens_.fingerprint) {
+  if (state.tokens != tokens_.fingerprint) {
     log::warn("the checkpoint was trained on other tokens than this run's");
   }
-  if (context_.is_root() && config_.optimizer.weight_decay > 0 &&
-      state.decayed != config_.optimizer.decayed) {
+  if (config_.optimizer.weight_decay > 0 && state.decayed != config_.optimizer.decayed) {
     log::warn(
         fmt::format("weight decay shrank {0} before the checkpoint, and shrinks {1} from here on: "
                     "--decayed-parameters {0} goes on as before",
                     state.decayed, config_.optimizer.decayed));
   }
-  const zero::ReadSlice read = [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
-    checkpoint::read_slice(folder.complete(step), manifest, slice, values);
-  };
-  zero::Engine& engine = session.engine();
-  const auto has = [&](const checkpoint::Slice& slice) {
-    return checkpoint::has_array(manifest, slice);
-  };
-  if (!engine.restore(state.steps, read, has) && context_.is_root()) {
+}
+
+void Checkpoints::warn_of_losses(const zero::Restored& restored,
+                                 const checkpoint::Manifest& manifest,
+                                 const std::vector<zero::NamedState>& errors,
+                                 bool found_copies) const {
+  if (!restored.moments) {
     log::warn(
         fmt::format("the checkpoint's moments of the optimizer are not kept in {0}: they are "
                     "rounded to the nearest that zeropp.moments {0} can keep",
                     enum_name(config_.optimizer.moments)));
   }
-  // Saved errors are in units of the loss as it was scaled.
-  const zero::LossScale own = engine.loss_scale();
-  engine.set_loss_scale(state.loss_scale);
-  const bool errors = engine.restore_errors(has, read);
-  if (!own.is_dynamic() || !state.searches_loss_scale) engine.set_loss_scale(own.state());
-  if (context_.is_root() && !errors) {
+  if (!restored.errors) {
     log::warn(
         "error feedback begins anew: the checkpoint has none of these ranks, nodes, buckets and "
         "this algorithm");
-  }
-  if (context_.is_root() && errors && has_errors_of_others(manifest, engine.error_feedback())) {
+  } else if (has_errors_of_others(manifest, errors)) {
     log::warn(
         "the checkpoint's errors of error feedback are given up: this run feeds none back in "
         "those hops");
   }
-  if (!engine.restore_copies(has, read) && context_.is_root()) {
+  if (!restored.copies) {
     log::warn(
         "weight differences begin anew with whole weights: the checkpoint has no copies of this "
         "dtype and number of elements");
   }
-  if (context_.is_root() && !config_.zero.weight_differences.enabled && has_copies(manifest)) {
+  if (!config_.zero.weight_differences.enabled && has_copies(manifest)) {
     log::warn(
         "the checkpoint's copies of the weights, which weight differences are added to, are given "
         "up: this run sends none");
   }
-  if (context_.is_root() && session.recorder().copies_found != "none") {
+  if (found_copies) {
     log::info("weight differences go on from the checkpoint's copies of the weights");
   }
-  if (!engine.restore_widths(has, read) && context_.is_root()) {
+  if (!restored.widths) {
     log::warn(
         "adaptive bits begin anew: the checkpoint has none of these values and widths within this "
         "run's budget");

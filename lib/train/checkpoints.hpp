@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "lib/app/app.hpp"
 #include "lib/checkpoint/saver.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/device/buffer.hpp"
+#include "lib/train/saved_state.hpp"
 #include "lib/train/session.hpp"
 #include "lib/train/tokens.hpp"
 
@@ -52,6 +55,14 @@ class Checkpoints {
   /// Restores one rank.
   void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
                const checkpoint::Manifest& manifest) const;
+  /// Warns of what differs between this run and the one that a checkpoint is of, though it goes on
+  /// from it. `unknown`: names of what the checkpoint does not say of its run.
+  void warn_of_other_run(const SavedState& state, const std::vector<std::string>& unknown) const;
+  /// Warns of what was saved and is not gone on from, or has to begin anew. `errors`: error
+  /// feedback's of this run; `found_copies`: weight differences go on from saved copies, which is
+  /// told as well.
+  void warn_of_losses(const zero::Restored& restored, const checkpoint::Manifest& manifest,
+                      const std::vector<zero::NamedState>& errors, bool found_copies) const;
 
   const config::TrainConfig& config_;
   const app::Context& context_;

@@ -89,9 +89,9 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
   });
   context_.agree_on([&] {
     need.explain([&] {
-      engine_ =
-          std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
-                                         reduce_groups_, context_.control(), device_, recorder_);
+      engine_ = std::make_unique<zero::Engine>(
+          config_.zero, config_.optimizer, *model_,
+          zero::EngineGroups{groups_, reduce_groups_, context_.control()}, device_, recorder_);
     });
   });
   engine_->prepare();  // which communicates, and agrees by itself

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "lib/comm/communicator.hpp"
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 
 namespace zeropp::train {
 

@@ -138,7 +138,7 @@ TEST(Messages, OfTheEnginesSteps) {
       const zero::RankPlan plans(options, engine_case.model().units(), engine_case.model().layers(),
                                  engine_case.groups().shape(), engine_case.groups().shape());
       const zero::Volumes messages = plans.messages();
-      Messages planned = zero::volume(plans.step.step.front(), messages);
+      Messages planned = zero::volume(plans.step.step.stale, messages);
       planned += zero::volume(plans.step.update, messages);
       EXPECT_EQ(planned, seen);
       EXPECT_EQ(planned == Messages{}, test::world().size() == 1);

@@ -260,21 +260,21 @@ TEST(OffloadedState, GoesOnFromAStateWithoutAndBack) {
           slice.slice, std::vector<std::byte>(slice.values.begin(), slice.values.end()));
     }
     EngineCase second(loads, 0, make_tiny_gpt);
-    second.engine().restore(
-        first.engine().steps(), [&](const checkpoint::Slice& wanted, std::span<std::byte> values) {
-          std::size_t found = 0;
-          for (const auto& [slice, bytes] : kept.at(wanted.array)) {
-            const std::uint64_t begin = std::max(slice.offset, wanted.offset);
-            const std::uint64_t end =
-                std::min(slice.offset + slice.count, wanted.offset + wanted.count);
-            if (begin >= end) continue;
-            std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(4 * (begin - slice.offset)),
-                        4 * (end - begin),
-                        values.begin() + static_cast<std::ptrdiff_t>(4 * (begin - wanted.offset)));
-            found += end - begin;
-          }
-          EXPECT_EQ(found, wanted.count) << wanted.array;
-        });
+    second.engine().restore({.steps = first.engine().steps()}, [&](const checkpoint::Slice& wanted,
+                                                                   std::span<std::byte> values) {
+      std::size_t found = 0;
+      for (const auto& [slice, bytes] : kept.at(wanted.array)) {
+        const std::uint64_t begin = std::max(slice.offset, wanted.offset);
+        const std::uint64_t end =
+            std::min(slice.offset + slice.count, wanted.offset + wanted.count);
+        if (begin >= end) continue;
+        std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(4 * (begin - slice.offset)),
+                    4 * (end - begin),
+                    values.begin() + static_cast<std::ptrdiff_t>(4 * (begin - wanted.offset)));
+        found += end - begin;
+      }
+      EXPECT_EQ(found, wanted.count) << wanted.array;
+    });
     for (std::uint64_t step = 2; step < 4; ++step) second.step(step);
     return second.engine().parameters_hash();
   };

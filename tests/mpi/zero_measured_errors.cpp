@@ -114,7 +114,7 @@ TEST(MeasuredErrors, HaveARowForEveryKindInTheStepsAskedFor) {
 /// Every second step of all is measured, whichever run takes it.
 TEST(MeasuredErrors, CountTheStepsOfTheRunBefore) {
   MeasuredCase made(options_with("int8:64", "int4:64", "1-hop"));
-  made.engine().restore({.taken = 3, .begun = 3},
+  made.engine().restore({.steps = {.taken = 3, .begun = 3}},
                         [](const checkpoint::Slice&, std::span<std::byte> values) {
                           std::ranges::fill(values, std::byte{0x3C});  // 0.01 each
                         });

@@ -104,13 +104,15 @@ TEST_P(MomentsOf, GoOnFromAStateWithItsBits) {
     kept[slice.slice.array].assign(slice.values.begin(), slice.values.end());
   }
   EngineCase second = made(options, moments);
-  EXPECT_TRUE(second.engine().restore(
-      first.engine().steps(),
-      [&](const checkpoint::Slice& wanted, std::span<std::byte> values) {
-        ASSERT_EQ(kept.at(wanted.array).size(), values.size()) << wanted.array;
-        std::ranges::copy(kept.at(wanted.array), values.begin());
-      },
-      [&](const checkpoint::Slice& wanted) { return kept.contains(wanted.array); }));
+  EXPECT_TRUE(second.engine()
+                  .restore(
+                      {.steps = first.engine().steps()},
+                      [&](const checkpoint::Slice& wanted, std::span<std::byte> values) {
+                        ASSERT_EQ(kept.at(wanted.array).size(), values.size()) << wanted.array;
+                        std::ranges::copy(kept.at(wanted.array), values.begin());
+                      },
+                      [&](const checkpoint::Slice& wanted) { return kept.contains(wanted.array); })
+                  .moments);
   for (std::uint64_t step = 3; step < 5; ++step) second.step(step);
   EXPECT_EQ(second.engine().parameters_hash(), expected);
 }

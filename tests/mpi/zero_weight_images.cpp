@@ -243,7 +243,7 @@ TEST(WeightImages, FollowACheckpoint) {
   for (std::uint64_t step = 0; step < 3; ++step) first.step(step);
   const KeptState kept = kept_state(first);
   ImageCase second(options);
-  second.engine().restore(first.engine().steps(), reading_kept(kept),
+  second.engine().restore({.steps = first.engine().steps()}, reading_kept(kept),
                           [&](const auto& wanted) { return kept.contains(wanted.array); });
   for (std::uint64_t step = 3; step < 5; ++step) second.step(step);
   EXPECT_EQ(second.engine().parameters_hash(), expected);

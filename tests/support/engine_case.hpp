@@ -84,9 +84,10 @@ class EngineCase {
                    .compute = options_.compute,
                    .deterministic = options_.deterministic,
                    .timers = recorder_.timers});
-    engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, *groups_,
-                                             kept_groups(node_size, {.shard_size = shards}, 1),
-                                             world().control(), device_, recorder_);
+    const zero::EngineGroups groups{*groups_, kept_groups(node_size, {.shard_size = shards}, 1),
+                                    world().control()};
+    engine_ =
+        std::make_unique<zero::Engine>(options_, optimizer_, *model_, groups, device_, recorder_);
   }
 
   /// Takes one step on the batches of step `index`, and checks that it takes no device memory.

@@ -84,7 +84,7 @@ int main() {
                     {"units", units},
                     {"buckets", buckets},
                     {"arena_bytes", plan.arena_bytes()},
-                    {"gradients", to_json(plan.step.front())},
+                    {"gradients", to_json(plan.step.stale)},
                     {"update", to_json(plan.update)}}
                    .dump(1)
             << "\n";

@@ -368,7 +368,7 @@ TEST(PlanCosts, CopiesAreGatheredInAPieceForEachNode) {
   const auto gathers = [&] {
     const PlannedRun run(config, topology, 5000);
     const zero::RankPlan& plan = run.plans();
-    const zero::Schedule& schedule = plan.step.step.front();
+    const zero::Schedule& schedule = plan.step.step.stale;
     const zero::ScheduleInput& input = plan.step.input;
     const std::vector<OpCost> costs = op_costs(
         schedule, {config, topology, input, input.units, plan.codecs, plan.choice, 5000}, cluster);
@@ -608,7 +608,7 @@ TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
     run.use_codecs_of(1);
     double moved = 0;
     double on_gpu = 0;  // in place of the link
-    for (const zero::Op& op : run.plans().step.step[0].ops) {
+    for (const zero::Op& op : run.plans().step.step.stale.ops) {
       if (op.kind != zero::OpKind::gather_secondary && op.kind != zero::OpKind::keep_secondary &&
           op.kind != zero::OpKind::exchange) {
         continue;

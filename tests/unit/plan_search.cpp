@@ -403,7 +403,7 @@ TEST(Search, AsksForTimeOfTheBest) {
              [&](const Candidate& candidate, const SharedPlan& plan) {
                ++asked;
                EXPECT_EQ(plan.step, candidate.step);
-               return static_cast<double>(plan.schedules->step.front().ops.size());
+               return static_cast<double>(plan.schedules->step.stale.ops.size());
              });
   EXPECT_GE(asked, result.best.size());
   for (const Candidate& candidate : result.best) EXPECT_GT(candidate.seconds.value_or(0), 0);

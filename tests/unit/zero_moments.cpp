@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "lib/zero/optimizer/optimizer_shard.hpp"
-#include "lib/zero/plan/volume.hpp"
+#include "lib/zero/plan/state_memory.hpp"
 
 namespace zeropp::zero {
 namespace {
@@ -44,6 +44,8 @@ Result train(Moments moments, std::size_t ranks, std::size_t range) {
       .type = "AdamW", .learning_rate = 0.01, .weight_decay = 0.1, .moments = moments};
   const auto partitions =
       partition_units(units(), ranks, 1, Dtype::fp32, 1, optim::moment_alignment(moments));
+  const std::vector<Unit> model = units();
+  const Device host = Device::host();
   Result result;
   for (std::size_t u = 0; u < units().size(); ++u) {
     result.master.emplace_back();
@@ -61,8 +63,12 @@ Result train(Moments moments, std::size_t ranks, std::size_t range) {
         made.ranges.push_back({View::of(gradient.data() + first, n), View()});
       }
     }
-    const OptimizerShard shard(units(), partitions, arrays, true, rank, 7, options, Device::host(),
-                               MemoryKind::host, {});
+    const OptimizerShard shard({.units = model,
+                                .partitions = partitions,
+                                .owned = {true, rank},
+                                .seed = 7,
+                                .options = options},
+                               arrays, {.device = host, .memory = MemoryKind::host, .stream = {}});
     for (std::uint64_t t = 1; t <= 4; ++t) {
       for (std::size_t u = 0; u < units().size(); ++u) {
         const std::vector<float> whole = gradient_of(u, t, partitions[u].padded);
@@ -140,9 +146,12 @@ TEST(ShardMoments, InEightBitsNeedWholeBlocks) {
   ASSERT_NE(partitions[1].shard % optim::kMomentBlock, 0U);
   std::vector<UnitArrays> arrays;
   for (const UnitPartition& unit : partitions) arrays.push_back({{0, unit.shard}, {}});
-  EXPECT_THROW(OptimizerShard(units(), partitions, arrays, true, 0, 7, options, Device::host(),
-                              MemoryKind::host, {}),
-               std::invalid_argument);
+  const std::vector<Unit> model = units();
+  const Device host = Device::host();
+  const OptimizerSetup setup{
+      .units = model, .partitions = partitions, .owned = {true, 0}, .seed = 7, .options = options};
+  const ShardPlace place{.device = host, .memory = MemoryKind::host, .stream = {}};
+  EXPECT_THROW(OptimizerShard(setup, arrays, place), std::invalid_argument);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "lib/zero/plan/offload_plan.hpp"
-#include "lib/zero/plan/volume.hpp"
+#include "lib/zero/plan/state_memory.hpp"
 
 namespace zeropp::zero {
 namespace {

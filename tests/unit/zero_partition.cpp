@@ -6,9 +6,10 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 
 #include "lib/zero/plan/partition.hpp"
-#include "lib/zero/plan/volume.hpp"
+#include "lib/zero/plan/state_memory.hpp"
 
 namespace zeropp::zero {
 namespace {
@@ -117,6 +118,31 @@ TEST(StateMemory, MatchesZeROsFormulas) {
   EXPECT_EQ(bytes(3)["secondary"], 0U);
   EXPECT_EQ(bytes(3)["offloaded_secondary"], 2048U);
   EXPECT_TRUE(is_offloaded("offloaded_secondary"));
+}
+
+/// What is held is found by its name, in whatever order; no name may be wrong on either side.
+TEST(StateMemory, IsComparedByName) {
+  const std::vector<MemoryPart> predicted{{"master", 8}, {"moments", 16}, {"secondary", 0}};
+  const HeldMemory held{{"secondary", 0}, {"moments", 17}, {"master", 8}, {"unused", 0}};
+  const std::vector<MemoryReport> reports = compare_memory(predicted, held);
+  ASSERT_EQ(reports.size(), 3U);
+  EXPECT_EQ(reports[0].name, "master");
+  EXPECT_EQ(reports[0].actual, 8U);
+  EXPECT_EQ(reports[1].name, "moments");
+  EXPECT_EQ(reports[1].predicted, 16U);
+  EXPECT_EQ(reports[1].actual, 17U);
+  HeldMemory more = held;
+  more["unused"] = 1;
+  EXPECT_THROW((void)compare_memory(predicted, more), std::logic_error);
+  HeldMemory less = held;
+  less.erase("secondary");
+  EXPECT_THROW((void)compare_memory(predicted, less), std::logic_error);
+}
+
+TEST(OwnedShard, BeginsAtTheRanksShardOrIsTheWholeUnit) {
+  const UnitPartition unit{1000, 1024, 256, 1024, 512};
+  EXPECT_EQ((OwnedShard{true, 3}.begin(unit)), 768U);
+  EXPECT_EQ((OwnedShard{false, 3}.begin(unit)), 0U);
 }
 
 }  // namespace

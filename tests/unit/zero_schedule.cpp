@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 
 #include "lib/zero/plan/schedule.hpp"
 #include "lib/zero/plan/volume.hpp"
@@ -519,19 +520,33 @@ TEST(Volume, IsTheSumOverTheSchedule) {
   ScheduleInput in = make_input(3, true, 2, 1 << 20, true, false, 1 << 20);
   Volumes volumes;
   for (std::size_t u = 0; u < in.units.size(); ++u) {
-    volumes.gather.push_back({1, 100});
-    volumes.gather_secondary.push_back({10, 0});
-    volumes.refresh.push_back({7, 7});
+    volumes[OpKind::gather].push_back({1, 100});
+    volumes[OpKind::gather_secondary].push_back({10, 0});
+    volumes[OpKind::refresh].push_back({7, 7});
   }
-  for (std::size_t b = 0; b < in.buckets.size(); ++b) volumes.reduce.push_back({1000, 10000});
+  for (std::size_t b = 0; b < in.buckets.size(); ++b)
+    volumes[OpKind::reduce].push_back({1000, 10000});
   const comm::Bytes bytes = volume(make_step_schedule(in, false), volumes);
   EXPECT_EQ(bytes.inter, 5 * 100 + 2 * in.buckets.size() * 10000);
   EXPECT_EQ(bytes.intra, 5 * 1 + 15 * 10 + 2 * in.buckets.size() * 1000);
   in.exchanges = true;
-  volumes.exchange.assign(in.units.size(), {0, 50});
+  volumes[OpKind::exchange].assign(in.units.size(), {0, 50});
   const comm::Bytes exchanged = volume(make_step_schedule(in, false), volumes);
   EXPECT_EQ(exchanged.inter, 5 * 50 + 2 * in.buckets.size() * 10000);
   EXPECT_EQ(exchanged.intra, 20 * 10 + 2 * in.buckets.size() * 1000);
+}
+
+/// A collective that nothing describes is no collective without bytes.
+TEST(Volume, ThrowsForACollectiveThatIsMissing) {
+  const ScheduleInput in = make_input(3, false, 1, 1 << 20, true, false, 1 << 20);
+  const Schedule schedule = make_step_schedule(in, false);
+  Volumes volumes;
+  volumes[OpKind::gather].assign(in.units.size(), {1, 100});
+  EXPECT_THROW((void)volume(schedule, volumes), std::out_of_range);
+  volumes[OpKind::reduce].assign(in.buckets.size(), {1, 100});
+  EXPECT_NO_THROW((void)volume(schedule, volumes));
+  volumes[OpKind::reduce].pop_back();
+  EXPECT_THROW((void)volume(schedule, volumes), std::out_of_range);
 }
 
 /// What a first refresh sends are whole weights, whatever those of updated ones send.
@@ -539,8 +554,8 @@ TEST(Volume, OfTheFirstRefreshIsThatOfWholeWeights) {
   const ScheduleInput in = make_input(2, false, 1, 1 << 20, true, false, 1 << 20);
   Volumes volumes;
   for (std::size_t u = 0; u < in.units.size(); ++u) {
-    volumes.gather.push_back({1, 100});
-    volumes.refresh.push_back({7, 70});
+    volumes[OpKind::gather].push_back({1, 100});
+    volumes[OpKind::refresh].push_back({7, 70});
   }
   EXPECT_EQ(volume(make_initial_schedule(in), volumes).inter, 100 * in.units.size());
   EXPECT_EQ(volume(make_update_schedule(in), volumes).inter, 70 * in.units.size());

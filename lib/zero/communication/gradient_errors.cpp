@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "lib/zero/plan/collective_plans.hpp"
 
@@ -11,11 +12,16 @@ namespace zeropp::zero {
 
 namespace {
 
-/// Names of the arrays of errors in checkpoints, in the order in which for_each() numbers them.
-constexpr std::array<const char*, 4> kArrays{"intra", "inter", "across.reduce", "across.gather"};
-/// Index of the part of feedback_memory() that has an array: both arrays over replicas are one
-/// part.
-std::size_t part_of(std::size_t array) { return std::min<std::size_t>(array, 2); }
+/// An array of errors: its name in checkpoints, and the part of feedback_memory() that it is in.
+struct Array {
+  const char* name;
+  const char* part;
+};
+/// The arrays in the order in which for_each() numbers them.
+constexpr std::array<Array, 4> kArrays{{{"intra", kErrorsIntra},
+                                        {"inter", kErrorsInter},
+                                        {"across.reduce", kErrorsAcross},
+                                        {"across.gather", kErrorsAcross}}};
 
 }  // namespace
 
@@ -43,7 +49,7 @@ GradientErrors::GradientErrors(const Options& options, const std::vector<Bucket>
   const auto make = [&] { return std::make_unique<collective::ErrorFeedback>(*feedback, device); };
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     feedback_.push_back(make());
-    if (job.copies() == 1 || !feedback->inter) continue;
+    if (job.shard_groups() == 1 || !feedback->inter) continue;
     replica_reduce_.push_back(make());
     replica_gather_.push_back(make());
   }
@@ -72,19 +78,19 @@ void GradientErrors::rescale(float factor, StreamHandle stream) const {
 std::vector<NamedState> GradientErrors::state() const {
   std::vector<NamedState> named;
   for_each([&](std::size_t array, std::size_t bucket, const collective::HopErrors& errors) {
-    named.push_back({fmt::format("error_feedback.{}.{}", kArrays.at(array), bucket),
+    named.push_back({fmt::format("error_feedback.{}.{}", kArrays.at(array).name, bucket),
                      errors.elements(), errors.kept()});
   });
   return named;
 }
 
 std::vector<MemoryReport> GradientErrors::memory() const {
-  std::vector<MemoryReport> parts;
-  parts.reserve(predicted_.size());
-  for (const MemoryPart& part : predicted_) parts.push_back({part.name, part.bytes, 0});
+  HeldMemory held;
+  for (const Array& array : kArrays) held[array.part] = 0;
   for_each([&](std::size_t array, std::size_t, const collective::HopErrors& errors) {
-    parts[part_of(array)].actual += errors.bytes();
+    held[kArrays.at(array).part] += errors.bytes();
   });
+  std::vector<MemoryReport> parts = compare_memory(predicted_, std::move(held));
   std::erase_if(parts,
                 [](const MemoryReport& part) { return part.predicted == 0 && part.actual == 0; });
   return parts;

@@ -2,18 +2,17 @@
 
 #include <utility>
 
+#include "lib/zero/plan/fp16_range.hpp"
+
 namespace zeropp::zero {
 
 namespace {
 
-/// Codecs saturate, and a loss scale that is too large must not go unseen: what lies beyond fp16's
-/// range becomes infinite before it is encoded. Where sums over ranks are encoded again, they stay
-/// in the range when each term is in its share of it.
+/// A gradient of larger magnitude becomes infinite before it is encoded. Where sums over ranks are
+/// encoded again, they stay in fp16's range when each term is in its share of it.
 std::optional<float> largest_gradient(const Options& options, const comm::Topology& topology) {
-  constexpr float kLargestFp16 = 65504.0F;
-  if (options.compute != Dtype::fp16) return std::nullopt;
   const auto& algorithm = collective::find_reduce_scatter(options.reduce_scatter_algorithm);
-  return kLargestFp16 / static_cast<float>(algorithm.ranks_in_sums(topology));
+  return largest_fp16_term(options.compute, algorithm.ranks_in_sums(topology));
 }
 
 }  // namespace

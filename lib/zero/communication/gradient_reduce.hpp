@@ -41,6 +41,9 @@ class GradientReduce {
   /// infinite. `sum`: bucket.count() fp32, valid after finish(). `key`: of the reduction's draws.
   void start(std::size_t bucket, std::span<const View> gradients, View sum,
              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+  /// Enqueues on `stream` what is left of the reduction that start() began; `stream` may be another
+  /// than start()'s, and its later work finds the sum. Where the host moves the bytes, waits for
+  /// them. Called once for each start().
   void finish(std::size_t bucket, StreamHandle stream);
 
   /// All-gathers, at stage 0, every rank's `sum` into the bucket's ranges of `gradients`, complete

@@ -1,5 +1,7 @@
 #include "lib/zero/communication/replica_reduce.hpp"
 
+#include "lib/zero/plan/fp16_range.hpp"
+
 namespace zeropp::zero {
 
 ReplicaReduce::ReplicaReduce(const Options& options, const CodecTable& codecs,
@@ -7,17 +9,16 @@ ReplicaReduce::ReplicaReduce(const Options& options, const CodecTable& codecs,
                              GradientErrors& errors, trace::Recorder& recorder,
                              const Device& device)
     : buckets_(buckets),
-      replicas_(static_cast<std::size_t>(groups.replicas->size())),
+      shard_groups_(static_cast<std::size_t>(groups.replicas->size())),
+      largest_(largest_fp16_term(options.compute, shard_groups_)),
       device_(device),
       choice_(buckets.size(), 0) {
-  constexpr float kLargestFp16 = 65504.0F;
-  if (options.compute == Dtype::fp16) largest_ = kLargestFp16 / static_cast<float>(replicas_);
   const collective::Context context{groups, *groups.replicas, recorder, device};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    parts_.push_back(replica_part(buckets_[b], replicas_, options.compute));
+    parts_.push_back(replica_part(buckets_[b], shard_groups_, options.compute));
     plans_.emplace_back();
     for (const GradientCodecs& hops : codecs.gradients(buckets_[b].segments.front().unit)) {
-      auto [reduce, gather] = replica_sum(options, buckets_[b], hops, replicas_);
+      auto [reduce, gather] = replica_sum(options, buckets_[b], hops, shard_groups_);
       if (reduce.feedback) reduce.feedback->errors = errors.of_replica_reduce(b);
       if (gather.feedback) gather.feedback->errors = errors.of_replica_gather(b);
       plans_.back().push_back({collective::plan_reduce_scatter(kReplicaReduce, context, reduce),
@@ -37,7 +38,7 @@ ReplicaReduce::Places ReplicaReduce::places(std::size_t bucket, std::span<const 
   const Segment& first = buckets_[bucket].segments.front();
   const std::size_t part = parts_[bucket];
   const View full = packed(bucket)
-                        ? View{image.data(), replicas_ * part, Dtype::fp32, device_.memory}
+                        ? View{image.data(), shard_groups_ * part, Dtype::fp32, device_.memory}
                         : shards[first.unit].part(first.offset, first.count);
   return {full, {image.data() + packed_bytes(bucket), part, Dtype::fp32, device_.memory}};
 }
@@ -59,8 +60,7 @@ void ReplicaReduce::reduce(std::size_t bucket, std::span<const View> shards,
                            StreamHandle stream, std::uint64_t key) {
   const auto [full, sum] = places(bucket, shards, image);
   if (packed(bucket)) copy_segments(bucket, shards, full, true, stream);
-  // Codecs saturate: what would leave fp16's range here or in the sum has to be seen (as in
-  // GradientReduce).
+  // A value that would leave fp16's range here or in the sum becomes infinite (fp16_range.hpp).
   if (largest_) {
     device_.optim->overflow(*largest_, 1, full.count, full.count, full.as<float>(), stream);
   }

@@ -58,14 +58,14 @@ class ReplicaReduce {
   [[nodiscard]] Places places(std::size_t bucket, std::span<const View> shards,
                               std::span<std::byte> image) const;
   [[nodiscard]] std::size_t packed_bytes(std::size_t bucket) const {
-    return replica_packing_bytes(buckets_[bucket], replicas_, parts_[bucket]);
+    return replica_packing_bytes(buckets_[bucket], shard_groups_, parts_[bucket]);
   }
   [[nodiscard]] bool packed(std::size_t bucket) const { return packed_bytes(bucket) > 0; }
   void copy_segments(std::size_t bucket, std::span<const View> shards, View dense, bool pack,
                      StreamHandle stream) const;
 
   std::vector<Bucket> buckets_;
-  std::size_t replicas_;
+  std::size_t shard_groups_;
   std::optional<float> largest_;    ///< magnitude of a sum that fp16 can carry; empty: all can
   std::vector<std::size_t> parts_;  ///< by bucket: elements that a rank adds up
   ComputeDevice device_;

@@ -1,9 +1,10 @@
 // The all-gathers that bring copies of the weights up to date with differences, planned once per
-// unit, phase and codec. At stage 3 they go along the rails to the nodes' copies, to which whole
-// weights go that way as well. At stages 1 and 2 they go to every rank's resident weights, to which
-// WeightGather brings whole ones. The own shard goes through the codec as well, so that all copies
-// have the same bits, and what encoding a difference loses is in the next one. Owns plans only; the
-// engine lends memory, enough for either. Source: SDP4Bit (arXiv 2410.15526), section 3.1, which
+// unit, phase and codec. At stage 3 differences travel along the rails to the secondary shards of
+// hpZ, and so do whole weights. At stages 1 and 2 differences travel to every rank's resident
+// weights; WeightGather brings whole weights there. A rank decodes its own shard from its own wire
+// image, so that all copies have the same bits; what encoding a difference loses is part of the
+// next difference. Owns plans only; the engine lends memory, enough for differences and for whole
+// weights. Source: SDP4Bit (arXiv 2410.15526), section 3.1, which
 // does not shard the weights.
 #pragma once
 
@@ -41,6 +42,9 @@ class WeightExchange {
   /// multiprocessors. One run of a unit in flight.
   void start(std::size_t unit, Phase phase, ConstView shard, View copy,
              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+  /// Enqueues on `stream` what is left of the exchange that start() began; `stream` may be another
+  /// than start()'s, and its later work finds the copy up to date. Where the host moves the bytes,
+  /// waits for them.
   void finish(std::size_t unit, Phase phase, StreamHandle stream);
   /// Brings `resident`, the whole weights of a unit (padded, compute dtype), to those of which
   /// `shard` is the own shard (compute dtype or fp32), by differences, at stages 1 and 2. `key`: as

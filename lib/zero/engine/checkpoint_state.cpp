@@ -83,8 +83,7 @@ CheckpointState::KeptArray CheckpointState::in_file(std::string name, const Form
 
 std::vector<CheckpointState::KeptArray> CheckpointState::kept_arrays(std::size_t unit,
                                                                      std::size_t index) const {
-  const std::size_t own =
-      context_.preset.shard_optimizer ? context_.shard_rank() * context_.units()[unit].shard : 0;
+  const std::size_t own = context_.owned().begin(context_.units()[unit]);
   const std::string base = array_name(unit, index);
   std::vector<KeptArray> arrays;
   const auto add = [&](const OptimizerShard& part, bool on_file) {
@@ -260,7 +259,7 @@ checkpoint::Slice CheckpointState::widths_slice() const {
           sizeof(std::uint64_t), context_.units().size(), 0, context_.units().size()};
 }
 
-bool CheckpointState::restore_widths(const HasSlice& has, const ReadSlice& read) {
+bool CheckpointState::restore_widths(const ReadSlice& read, const HasSlice& has) {
   if (adaptive_ == nullptr) return true;
   if (!has(widths_slice())) return false;
   std::vector<std::uint64_t> bits(context_.units().size());
@@ -321,7 +320,7 @@ void CheckpointState::set_weights(const ReadSlice& read) {
   context_.progress.secondary_version = 0;
 }
 
-bool CheckpointState::restore_errors(const HasSlice& has, const ReadSlice& read) {
+bool CheckpointState::restore_errors(const ReadSlice& read, const HasSlice& has) {
   const std::vector<NamedState> kept = error_feedback();
   for (const NamedState& errors : kept) {
     if (!has(errors_slice(errors))) return false;

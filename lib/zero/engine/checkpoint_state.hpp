@@ -1,12 +1,13 @@
-// An engine's part of a checkpoint, and how an engine goes on from it. Kept are of every unit the
-// fp32 master weights and the optimizer's moments, "UNIT/master", "UNIT/state0", ..., as slices of
-// the unit's flat buffer: the canonical shard, at every stage, so that any number of ranks can read
-// them. Moments are saved as they are kept: in fp32, or as "UNIT/state0/bf16", or as
-// "UNIT/state0/int8" with the scales of the flat buffer's blocks, "UNIT/state0/scales". The nodes'
-// copies (kept_copies.hpp), error feedback's errors, which only the same ranks can use, and on rank
-// 0 the widths of adaptive bits are arrays of their own. Owns nothing; reads and writes the arrays
-// of others on the compute stream. Restoring comes before the first step. Throws Error(io) with
-// files.
+// An engine's part of a checkpoint, and how an engine goes on from it. A checkpoint has the fp32
+// master weights and the optimizer's moments of every unit, as arrays "UNIT/master", "UNIT/state0",
+// ... in the layout of the unit's flat buffer. At every stage a rank saves its canonical shard of
+// them, so that any number of ranks can read them. Moments are saved in the form in which a run
+// keeps them: in fp32, as "UNIT/state0/bf16", or as "UNIT/state0/int8" with one scale for each
+// block of the flat buffer in "UNIT/state0/scales". The copies that weight differences are added to
+// (kept_copies.hpp), error feedback's errors, which only the same ranks can use, and the widths of
+// adaptive bits, which rank 0 saves, are arrays of their own. Owns nothing; reads and writes the
+// arrays of others on the compute stream. A run is restored before its first step. Throws Error(io)
+// where a file cannot be read or written.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +31,19 @@ namespace zeropp::zero {
 /// Is called with a slice of arrays and its values in the host's memory.
 using VisitSlice = std::function<void(const checkpoint::Slice&, std::span<const std::byte> values)>;
 
+/// What of a checkpoint a run goes on from. What a run does not keep counts as gone on from.
+struct Restored {
+  bool moments = true;  ///< as they were saved; false: rounded to how this run keeps moments
+  /// Error feedback's errors, of the same ranks, nodes, algorithm, buckets and storage; false:
+  /// error feedback begins anew.
+  bool errors = true;
+  /// Copies that weight differences are added to; false: the next step sends whole weights.
+  bool copies = true;
+  /// Widths of adaptive bits, of the same values and within this run's budget; false: they are
+  /// those that a run begins with.
+  bool widths = true;
+};
+
 class CheckpointState {
  public:
   /// References outlive this; `adaptive` may be null.
@@ -37,35 +51,35 @@ class CheckpointState {
                   AdaptiveBits* adaptive)
       : context_(context), optimizer_(optimizer), adaptive_(adaptive), copies_(context, memory) {}
 
-  /// This rank's part of a checkpoint. Waits for the work before. The values lie in `memory`, which
-  /// becomes larger where it has to.
+  /// This rank's part of a checkpoint. Waits for all work that is enqueued. The values lie in
+  /// `memory`, which is replaced by a larger buffer where it is too small.
   [[nodiscard]] std::vector<checkpoint::HostSlice> slices(Buffer& memory) const;
   /// Makes `memory` as large as slices() needs it, before the work begins.
   void reserve(Buffer& memory) const;
 
-  /// Master weights, the optimizer's moments and `steps`; all that follows the master weights is
-  /// made anew, and error feedback begins anew. Moments of which `has` knows that they were kept in
-  /// another way are rounded to the nearest of this one: then it returns false. Without `has` they
-  /// were kept in this one.
-  bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has = {});
-  /// Calls `visit` with each part of the master weights that this rank's optimizer steps: at stage
-  /// 0 all of them. Waits for the work before; the values are valid during the call.
-  void visit_master(const VisitSlice& visit) const;
-  /// Master weights alone. What is gathered from them is gathered anew.
-  void set_weights(const ReadSlice& read);
-  /// Reads the saved errors, after restore(). False, and nothing is read, where `has` does not know
-  /// one.
-  bool restore_errors(const HasSlice& has, const ReadSlice& read);
-  /// The saved widths of adaptive bits. False, and they are what a run begins with, where `has`
-  /// does not know them, or they are of other widths or more than the budget.
-  bool restore_widths(const HasSlice& has, const ReadSlice& read);
+  // What Engine::restore() consists of. Each returns the member of Restored with its name;
+  // restore(), which returns `moments`, comes first.
 
-  /// Reads the saved copies that weight differences are added to, after restore(). False, and whole
-  /// weights go to them first, where `has` does not know them.
-  bool restore_copies(const HasSlice& has, const ReadSlice& read) {
-    return copies_.restore(has, read);
+  /// Reads master weights and the optimizer's moments, and sets the progress to `steps`. All that
+  /// follows the master weights is made anew, and error feedback begins anew. Moments that were
+  /// saved in another form than this run's, as `has` tells, are rounded to it; without `has` they
+  /// were saved in this run's.
+  bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has);
+  /// Reads the errors, all or, where `has` does not know one of the arrays, none.
+  bool restore_errors(const ReadSlice& read, const HasSlice& has);
+  /// Reads the copies, all or, where `has` does not know one of the arrays, none.
+  bool restore_copies(const ReadSlice& read, const HasSlice& has) {
+    return copies_.restore(read, has);
   }
+  /// Reads the widths, where `has` knows them. Called after AdaptiveBits::agree().
+  bool restore_widths(const ReadSlice& read, const HasSlice& has);
 
+  /// Calls `visit` with each part of the master weights that this rank's optimizer steps: at stage
+  /// 0 all of them. Waits for all work that is enqueued; the values are valid during the call.
+  void visit_master(const VisitSlice& visit) const;
+  /// Reads master weights alone, and makes this rank's weights from them. What was gathered from
+  /// the old ones is gathered again.
+  void set_weights(const ReadSlice& read);
   /// Errors that error feedback keeps, in the device's memory; valid until the next step. Waits for
   /// the work on them.
   [[nodiscard]] std::vector<NamedState> error_feedback() const;
@@ -104,22 +118,23 @@ class CheckpointState {
   /// Array `index` (0: the master) of what is offloaded, in a file; or its scales.
   [[nodiscard]] KeptArray in_file(std::string name, const Form& form, const Extent& part,
                                   std::size_t unit, std::size_t index, bool scales) const;
-  /// Parts of array `index` of a unit's optimizer: 0 is the master, then its moments; of those in 8
-  /// bits each is followed by its scales.
+  /// This rank's parts of array `index` of a unit's optimizer: index 0 is the master, and the
+  /// moments follow. A part of a moment in 8 bits is followed by the part of its scales.
   [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit, std::size_t index) const;
   [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
-  /// Fills this rank's part of a saved array.
+  /// Fills this rank's part of a saved array with values that `read` gives.
   void fill(std::size_t unit, const KeptArray& array, const ReadSlice& read);
-  /// Fills it with values that are at hand.
+  /// Fills a part of an array with `values`.
   void fill(const KeptArray& array, const Extent& part, std::span<const std::byte> values);
-  /// How array `index` of a unit, a moment, is saved; where nothing tells, as it is kept here.
+  /// The form in which the checkpoint has array `index` of a unit, a moment: this run's where
+  /// `has` is empty, or knows the moment in no form.
   [[nodiscard]] optim::Moments saved_moments(std::size_t unit, std::size_t index,
                                              const HasSlice& has) const;
-  /// A part of such a moment in fp32.
+  /// A part of a moment that was saved in the form `saved`, widened to fp32.
   [[nodiscard]] std::vector<float> read_moments(optim::Moments saved, std::size_t unit,
                                                 std::size_t index, const Extent& part,
                                                 const ReadSlice& read) const;
-  /// Fills a moment that was kept in another way.
+  /// Fills a moment that was saved in another form than this run's, rounded to this run's.
   void convert(optim::Moments saved, std::size_t unit, std::size_t index, const ReadSlice& read);
   [[nodiscard]] checkpoint::Slice errors_slice(const NamedState& errors) const;
   [[nodiscard]] checkpoint::Slice widths_slice() const;

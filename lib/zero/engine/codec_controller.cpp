@@ -26,9 +26,8 @@ CodecController::CodecController(const EngineContext& context, const RankMemory&
     : context_(context), memory_(memory), optimizer_(optimizer) {
   const RankPlan& plan = context.plan;
   if (context.options.measure_errors > 0) {
-    errors_.emplace(context.options, plan.codecs, context.model.units(), plan.units,
-                    plan.reductions.buckets, context.reduce_groups, context.control, context.device,
-                    context.recorder);
+    errors_.emplace(context.options, context.model.units(), plan, context.reduce_groups,
+                    context.control, context.device, context.recorder);
   }
   if (context.options.adaptive_bits.values != AdaptedValues::none) {
     adaptive_.emplace(context.options, plan.units, width_costs(), context.control, context.device,
@@ -50,7 +49,7 @@ WidthCosts CodecController::width_costs() const {
   WidthCosts costs;
   costs.bytes.assign(plan.units.size(), std::vector<std::uint64_t>(widths, 0));
   const auto total = [](const comm::Bytes& sent) { return sent.intra + sent.inter; };
-  for (const Op& op : plan.step.step.front().ops) {
+  for (const Op& op : plan.step.step.stale.ops) {
     if (op.kind != (of_weights ? OpKind::gather : OpKind::reduce)) continue;
     const std::size_t unit =
         of_weights ? op.index : plan.reductions.buckets[op.index].segments.front().unit;
@@ -73,9 +72,9 @@ void CodecController::apply() {
   const CodecTable& codecs = context_.plan.codecs;
   CodecChoice next = codecs.at(progress.steps.begun);
   if (adaptive_) adaptive_->overlay(next);
-  // The codec may change while the weights stay what they are (after a skipped step): hpZ's shards
-  // then hold what the codec before made of them, and are made again, as gathers without hpZ would
-  // be. Those of a checkpoint are of the step before.
+  // The codec may change while the weights do not (after a skipped step): hpZ's shards then hold
+  // what the former codec made of the weights, and are cut again from a new gather. Copies that a
+  // checkpoint restored were made with the codecs of the step before.
   const bool restored = choice_.weights.empty() && progress.steps.begun > 0;
   if (next.weights != (restored ? codecs.at(progress.steps.begun - 1) : choice_).weights)
     progress.secondary_version = 0;

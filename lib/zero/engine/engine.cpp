@@ -15,7 +15,7 @@ void record_units(const RankPlan& plan, const std::vector<Unit>& units, trace::R
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     const UnitPartition& unit = plan.units[u];
     trace::UnitRow row{units[u].name, unit.parameters, unit.flat, unit.padded, unit.shard};
-    for (const Op& op : plan.step.step.front().ops) {
+    for (const Op& op : plan.step.step.stale.ops) {
       const bool gathers = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary;
       if (!gathers || op.index != u || op.micro_step > 0) continue;
       ++(op.backward_phase ? row.gathers_backward : row.gathers_forward);
@@ -27,36 +27,35 @@ void record_units(const RankPlan& plan, const std::vector<Unit>& units, trace::R
 }  // namespace
 
 Engine::Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
-               comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
-               const Device& device, trace::Recorder& recorder)
+               const EngineGroups& groups, const Device& device, trace::Recorder& recorder)
     : options_(options),
       device_(device),
-      executor_(device_, groups.waits_on_stream, options.overlap_comm),
-      plan_(options_, model.units(), model.layers(), groups.shape(), reduce_groups.shape()),
-      context_{options_,
-               stage_preset(options_.stage),
-               model,
-               groups,
-               reduce_groups,
-               control,
-               device_,
-               recorder,
-               plan_,
-               weight_gather_,
-               weight_exchange_,
-               gradient_reduce_,
-               executor_,
-               progress_},
-      memory_(options_, plan_, groups, device_),
+      executor_(device_, groups.gather.waits_on_stream, options.overlap_comm),
+      plan_(options_, model.units(), model.layers(), groups.gather.shape(), groups.reduce.shape()),
+      context_{.options = options_,
+               .preset = stage_preset(options_.stage),
+               .model = model,
+               .groups = groups.gather,
+               .reduce_groups = groups.reduce,
+               .control = groups.control,
+               .device = device_,
+               .recorder = recorder,
+               .plan = plan_,
+               .weight_gather = weight_gather_,
+               .weight_exchange = weight_exchange_,
+               .gradient_reduce = gradient_reduce_,
+               .executor = executor_,
+               .progress = progress_},
+      memory_(options_, plan_, groups.gather, device_),
       optimizer_(context_, optimizer, memory_),
       codecs_(context_, memory_, optimizer_),
       state_(context_, memory_, optimizer_, codecs_.adaptive()),
       step_(context_, memory_, optimizer_, codecs_),
       // The context has references to these from its beginning; nobody uses them before they are
       // made.
-      weight_gather_(options_, plan_.codecs, plan_.units, groups, recorder, device_),
-      weight_exchange_(options_, plan_.codecs, plan_.units, groups, recorder, device_),
-      gradient_reduce_(options_, plan_.codecs, plan_.units, plan_.reductions.buckets, reduce_groups,
+      weight_gather_(options_, plan_.codecs, plan_.units, groups.gather, recorder, device_),
+      weight_exchange_(options_, plan_.codecs, plan_.units, groups.gather, recorder, device_),
+      gradient_reduce_(options_, plan_.codecs, plan_.units, plan_.reductions.buckets, groups.reduce,
                        recorder, device_) {
   optimizer_.prepare_images();
   record_units(plan_, model.units(), recorder);
@@ -80,6 +79,21 @@ StepResult Engine::step(const BatchSource& batch, UpdateTimes* before) {
 double Engine::evaluate(const Batch& batch) {
   prepare();
   return step_.evaluate(batch);
+}
+
+Restored Engine::restore(const SavedProgress& saved, const ReadSlice& read, const HasSlice& has) {
+  Restored restored;
+  restored.moments = state_.restore(saved.steps, read, has);
+  if (!has) return restored;
+  // Saved errors are in units of the loss as it was scaled: they are read under that scale, and
+  // follow when this run goes on with another one.
+  const LossScale own = loss_scale();
+  set_loss_scale(saved.loss_scale);
+  restored.errors = state_.restore_errors(read, has);
+  if (!own.is_dynamic() || !saved.searches_loss_scale) set_loss_scale(own.state());
+  restored.copies = state_.restore_copies(read, has);
+  restored.widths = state_.restore_widths(read, has);
+  return restored;
 }
 
 std::string Engine::parameters_hash() const { return zero::parameters_hash(context_, state_); }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/checkpoint/saver.hpp"
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
@@ -34,15 +34,28 @@
 
 namespace zeropp::zero {
 
+/// What an engine communicates with. All are of the same ranks; `gather` and `reduce` may be the
+/// same groups, and where they are different ones, neither's collectives queue behind the other's.
+struct EngineGroups {
+  comm::Groups& gather;  ///< groups that weights are gathered in
+  comm::Groups& reduce;  ///< groups, of the same transport, that gradients are reduced in
+  comm::Control& control;
+};
+
+/// What a checkpoint says of a run beside its arrays.
+struct SavedProgress {
+  StepCounts steps;                  ///< after which it was saved
+  LossScale::State loss_scale = {};  ///< the errors of error feedback are scaled by it
+  bool searches_loss_scale = false;  ///< the run that saved it had a dynamic loss scale
+};
+
 class Engine {
  public:
-  /// `options` are resolved and validated (no "auto"). Weights are gathered in `groups`, gradients
-  /// reduced in `reduce_groups`: of the same ranks and transport, and where they are others,
-  /// neither queues behind the other. All references outlive the engine. Does not communicate: a
-  /// rank that runs out of memory here can still tell the others.
+  /// `options` are resolved and validated (no "auto"). `model`, `recorder` and what `groups` name
+  /// outlive the engine. Does not communicate: a rank that runs out of memory here can still tell
+  /// the others.
   Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
-         comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
-         const Device& device, trace::Recorder& recorder);
+         const EngineGroups& groups, const Device& device, trace::Recorder& recorder);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -78,36 +91,19 @@ class Engine {
   /// Makes `memory` as large as state() needs it, before the work begins.
   void reserve_state(Buffer& memory) const { state_.reserve(memory); }
   [[nodiscard]] StepCounts steps() const { return progress_.steps; }
-  /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. Called
-  /// before the first step. `read` fills the given memory with a slice of the saved arrays. All
-  /// that follows the master weights is made anew, and error feedback begins anew. Moments that
-  /// were kept in another way, as `has` tells, are rounded to the nearest of this one: false then.
-  bool restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has = {}) {
-    return state_.restore(steps, read, has);
-  }
+  /// Goes on from a state that any number of ranks saved, at any stage, and returns what of it
+  /// this run could use. Called before the first step, with adaptive bits after prepare(). `read`
+  /// fills the given memory with a slice of the saved arrays, `has` says which arrays there are.
+  /// The loss scale is the saved one where both runs have a dynamic one, else that of this run.
+  /// Without `has`, master weights and moments alone are read, the moments in this run's form, and
+  /// error feedback begins anew.
+  Restored restore(const SavedProgress& saved, const ReadSlice& read, const HasSlice& has = {});
   /// Goes on with other weights: reads "UNIT/master" only. Called before the first step or between
   /// steps.
   void set_weights(const ReadSlice& read) { state_.set_weights(read); }
   /// Calls `visit` with each part of the fp32 master weights that this rank's optimizer steps, as
   /// set_weights() reads them. Waits for the last update; the values are valid during the call.
   void visit_master(const VisitSlice& visit) const { state_.visit_master(visit); }
-  /// Reads the saved errors too, after restore(), where they are of the same ranks, nodes,
-  /// algorithm, buckets and storage. False, and nothing is read, where `has` does not know one of
-  /// the arrays.
-  bool restore_errors(const HasSlice& has, const ReadSlice& read) {
-    return state_.restore_errors(has, read);
-  }
-  /// Reads the saved widths of adaptive bits too, after restore() and prepare(). False, and the
-  /// widths are those that a run begins with, where `has` does not know them, or they are of other
-  /// widths or more than the budget of this run.
-  bool restore_widths(const HasSlice& has, const ReadSlice& read) {
-    return state_.restore_widths(has, read);
-  }
-  /// Reads the saved copies of weight differences too, after restore(). False, and the next step
-  /// sends whole weights, where `has` does not know them; true without weight differences.
-  bool restore_copies(const HasSlice& has, const ReadSlice& read) {
-    return state_.restore_copies(has, read);
-  }
   [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
   /// Goes on with another loss scale, between steps; what error feedback keeps follows.
   void set_loss_scale(const LossScale::State& state) { step_.set_loss_scale(state); }

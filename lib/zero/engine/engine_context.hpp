@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
@@ -23,8 +23,8 @@ struct EngineContext {
   const Options& options;  ///< resolved: no "auto"
   StagePreset preset;
   UnitModel& model;
-  comm::Groups& groups;         ///< that weights are gathered in
-  comm::Groups& reduce_groups;  ///< of the same ranks, that gradients are reduced in
+  comm::Groups& groups;         ///< groups that weights are gathered in
+  comm::Groups& reduce_groups;  ///< groups, of the same ranks, that gradients are reduced in
   comm::Control& control;
   const ComputeDevice& device;
   trace::Recorder& recorder;
@@ -40,7 +40,7 @@ struct EngineContext {
   [[nodiscard]] std::size_t world_size() const {
     return static_cast<std::size_t>(groups.world->size());
   }
-  /// Groups of ranks that share a copy of everything; one where all do.
+  /// Number of groups of ranks that share a copy of everything; 1 where all ranks share one.
   [[nodiscard]] std::size_t shard_groups() const {
     return groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1;
   }
@@ -48,6 +48,8 @@ struct EngineContext {
   [[nodiscard]] std::size_t shard_rank() const {
     return static_cast<std::size_t>(groups.sharding().world->rank());
   }
+  /// The part of every unit that this rank's optimizer updates.
+  [[nodiscard]] OwnedShard owned() const { return {preset.shard_optimizer, shard_rank()}; }
   /// The canonical shard that this rank answers for, at every stage.
   [[nodiscard]] std::size_t canonical() const {
     return canonical_shard(static_cast<std::size_t>(groups.world->rank()), world_size(),

@@ -48,7 +48,7 @@ std::vector<KeptSlice> KeptCopies::slices() const {
   return slices;
 }
 
-bool KeptCopies::restore(const HasSlice& has, const ReadSlice& read) {
+bool KeptCopies::restore(const ReadSlice& read, const HasSlice& has) {
   context_.recorder.copies_found = "none";
   if (!context_.options.weight_differences.enabled) return true;
   if (!has(copy_version())) return false;

@@ -1,8 +1,8 @@
-// The copies of the weights in a checkpoint, which weight differences are added to: of every unit
-// that has one "UNIT/copy/DTYPE", as padded, and on rank 0 the version of the weights that they
-// follow, "copy_version". Each rank keeps the piece of its own shard, and reads those of its rail
-// or, at stages 1 and 2, all. Owns nothing; copies on the compute stream. Throws Error(io) with
-// files.
+// The copies of the weights that weight differences are added to, in a checkpoint. Every unit with
+// a copy has an array "UNIT/copy/DTYPE" of UnitPartition::padded elements, and "copy_version" is
+// the version of the weights that the copies hold. Each rank saves the piece of its own shard, rank
+// 0 the version too; a rank reads the pieces of its rail or, at stages 1 and 2, all pieces. Owns
+// nothing; copies on the compute stream. Throws Error(io) where a file cannot be read or written.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,20 @@ class KeptCopies {
   KeptCopies(const EngineContext& context, RankMemory& memory)
       : context_(context), memory_(memory) {}
 
-  /// What this rank keeps; nothing without weight differences.
+  /// Slices that this rank saves; none without weight differences.
   [[nodiscard]] std::vector<KeptSlice> slices() const;
-  /// Reads the saved copies, after the progress of the run. False, and whole weights go to them
-  /// first, where `has` does not know them.
-  bool restore(const HasSlice& has, const ReadSlice& read);
+  /// Reads the saved copies. Called when the run's progress is that of the checkpoint. Returns
+  /// false where `has` does not know one of the arrays: none is read then, and the next step sends
+  /// whole weights to the copies.
+  bool restore(const ReadSlice& read, const HasSlice& has);
 
  private:
-  /// Shards of a unit that the own part of its copy has: one of each node's or, at stages 1 and 2,
-  /// of each rank's; 0 of a unit without a copy.
+  /// Number of shards in this rank's part of a unit's copy: one for each node or, at stages 1 and
+  /// 2, for each rank; 0 where the unit has no copy.
   [[nodiscard]] std::size_t pieces(std::size_t unit) const;
-  /// Piece `number` of them.
+  /// Place of shard `number` of this rank's part in the unit's array.
   [[nodiscard]] checkpoint::Slice slice(std::size_t unit, std::size_t number) const;
+  /// Memory of shard `number` of this rank's part.
   [[nodiscard]] View piece(std::size_t unit, std::size_t number) const;
 
   const EngineContext& context_;

@@ -1,8 +1,9 @@
 #include "lib/zero/engine/memory_report.hpp"
 
 #include <cstddef>
+#include <utility>
 
-#include "lib/zero/plan/volume.hpp"
+#include "lib/zero/plan/state_memory.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::zero {
@@ -22,32 +23,31 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
                                         const CodecController& codecs) {
   const Options& options = context.options;
   const OptimizerShard& on_device = optimizer.on_device();
-  const bool weights_stay = options.offload_param.enabled();
+  const OffloadedOptimizer* const offloaded = optimizer.offloaded();
+  const FileWeights* const in_files = optimizer.file_weights();
   const std::size_t weights = total_bytes(memory.compute_shards);
-  std::vector<std::size_t> actual{on_device.master_bytes(),
-                                  on_device.state_bytes(),
-                                  total_bytes(memory.gradient_shards),
-                                  weights_stay ? 0 : weights,
-                                  total_bytes(memory.resident_weights),
-                                  total_bytes(memory.local_gradients)};
+  const bool weights_there = options.offload_param.enabled();
   const std::size_t copies = memory.secondary ? memory.secondary->bytes() : 0;
   const bool copies_there = copies_on_host(context.units());
-  actual.push_back(copies_there ? 0 : copies);
-  if (copies_there) actual.push_back(copies);
-  if (const OffloadedOptimizer* const offloaded = optimizer.offloaded()) {
-    actual.push_back(offloaded->shard().master_bytes());
-    actual.push_back(offloaded->shard().state_bytes());
-    actual.push_back(offloaded->staging_bytes());
-  }
-  if (weights_stay) actual.push_back(weights);
-  if (options.offload_param.on_file())
-    actual.push_back(optimizer.file_weights() != nullptr ? optimizer.file_weights()->bytes() : 0);
-  std::vector<MemoryReport> reports;
-  const auto predicted =
+  HeldMemory held{
+      {"master", on_device.master_bytes()},
+      {"moments", on_device.state_bytes()},
+      {"gradient_shard", total_bytes(memory.gradient_shards)},
+      {"compute_shard", weights_there ? 0 : weights},
+      {"resident_weights", total_bytes(memory.resident_weights)},
+      {"local_gradients", total_bytes(memory.local_gradients)},
+      {"secondary", copies_there ? 0 : copies},
+      {"offloaded_secondary", copies_there ? copies : 0},
+      {"offloaded_master", offloaded != nullptr ? offloaded->shard().master_bytes() : 0},
+      {"offloaded_moments", offloaded != nullptr ? offloaded->shard().state_bytes() : 0},
+      {"offloaded_staging", offloaded != nullptr ? offloaded->staging_bytes() : 0},
+      {"offloaded_weights", weights_there ? weights : 0},
+      {"offloaded_weight_buffers", in_files != nullptr ? in_files->bytes() : 0},
+  };
+  std::vector<MemoryReport> reports = compare_memory(
       state_memory(context.units(), context.preset, options.compute, on_device.kept(),
-                   options.offload_optimizer, options.offload_param, context.plan.step.input.slabs);
-  for (std::size_t i = 0; i < actual.size(); ++i)
-    reports.push_back({predicted[i].name, predicted[i].bytes, actual[i]});
+                   options.offload_optimizer, options.offload_param, context.plan.step.input.slabs),
+      std::move(held));
   if (const WeightImages* const images = optimizer.images()) {
     reports.push_back({kWeightImages,
                        weight_image_memory(options, context.plan.codecs, context.units()),

@@ -11,7 +11,8 @@
 namespace zeropp::zero {
 
 /// The engine's state, kept images of weights, what error feedback, adaptive bits and the error
-/// meter keep, the arena, and the model's own memory.
+/// meter keep, the arena, and the model's own memory. Throws std::logic_error where the engine
+/// holds state of a name that state_memory() does not predict.
 std::vector<MemoryReport> memory_report(const EngineContext& context, const RankMemory& memory,
                                         const RankOptimizer& optimizer,
                                         const CodecController& codecs);

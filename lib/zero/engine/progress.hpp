@@ -9,14 +9,15 @@ namespace zeropp::zero {
 /// Counts of steps, which an engine keeps up and a checkpoint saves.
 struct StepCounts {
   std::uint64_t taken = 0;  ///< the optimizer's t
-  std::uint64_t begun = 0;  ///< with those that were skipped
+  std::uint64_t begun = 0;  ///< steps that were taken or skipped
 };
 
 struct Progress {
   StepCounts steps;
-  std::uint64_t version = 1;  ///< of the weights: every step and load increments it
-  /// Version that the copies of the weights hold: secondary shards or, with weight differences at
-  /// stages 1 and 2, resident weights; 0: none.
+  /// Version of the weights, which every step that is taken increments; restoring a run sets it.
+  std::uint64_t version = 1;
+  /// Version of the weights that the secondary shards hold or, with weight differences at stages 1
+  /// and 2, the resident weights; 0: they hold none.
   std::uint64_t secondary_version = 0;
   bool gathered_initial = false;  ///< resident weights are whole
 };

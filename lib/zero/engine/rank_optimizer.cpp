@@ -17,15 +17,24 @@ int neighbours(const comm::Groups& groups) {
   return topology.emulated || !topology.uniform() ? topology.world_size : topology.ranks_per_node;
 }
 
+OptimizerSetup setup_of(const EngineContext& context, const optim::Options& options) {
+  return {.units = context.model.units(),
+          .partitions = context.units(),
+          .owned = context.owned(),
+          .seed = context.options.seed,
+          .options = options};
+}
+
 }  // namespace
 
 RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options& options,
                              const RankMemory& memory)
     : context_(context),
       memory_(memory),
-      shard_(context.model.units(), context.units(), device_arrays(),
-             context.preset.shard_optimizer, context.shard_rank(), context.options.seed, options,
-             context.device, context.device.memory, context.compute().handle()),
+      shard_(setup_of(context, options), device_arrays(),
+             {.device = context.device,
+              .memory = context.device.memory,
+              .stream = context.compute().handle()}),
       updated_(context.units().size()) {
   const std::vector<UnitPartition>& units = context.units();
   const std::vector<bool> on_file = weights_on_file(units, context.options.offload_param);
@@ -38,9 +47,12 @@ RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options&
   if (context.options.offload_optimizer.enabled()) {
     std::vector<View> weights;
     for (std::size_t u = 0; u < units.size(); ++u) weights.push_back(memory.compute_shard(u));
-    offloaded_.emplace(context.model.units(), units, memory.own_gradients(), weights,
-                       file_weights_ ? &*file_weights_ : nullptr, context.preset.shard_optimizer,
-                       context.shard_rank(), context.options, options, context.device,
+    const std::vector<View> gradients = memory.own_gradients();
+    offloaded_.emplace(setup_of(context, options),
+                       OffloadedArrays{.gradients = gradients,
+                                       .weights = weights,
+                                       .file_weights = file_weights_ ? &*file_weights_ : nullptr},
+                       context.options, context.device,
                        Workers::on_this_host(neighbours(context.groups)));
   }
   if (keeps_weight_images(context.options)) images_.emplace(context);

@@ -1,8 +1,8 @@
 // Operations of a schedule on weights and gradients: each function enqueues one operation on its
 // stream, in the arena memory that the schedule gave it, and leaves its result in the views of
-// RankMemory. Those that start a collective return the rest of it (executor.hpp). The order is the
-// schedule's, the waiting the executor's. Owns nothing. ZeRO (arXiv 1910.02054), ZeRO++ (arXiv
-// 2306.10209) sections 3.1-3.3.
+// RankMemory. A function that starts a collective returns the rest of it (executor.hpp). The order
+// is the schedule's, the waiting the executor's. Owns nothing. ZeRO (arXiv 1910.02054), ZeRO++
+// (arXiv 2306.10209) sections 3.1-3.3.
 #pragma once
 
 #include <cstddef>
@@ -34,31 +34,42 @@ class StepOperations {
   /// unit's latest update.
   void wait_for_updates(const Op& op) const;
 
-  // `phase`: what the trace counts a gather in; of a training step, the operation tells it.
+  // `phase` is the phase that the trace counts a gather in. In a training step it is
+  // training_phase() of the operation.
 
   /// All-gathers a unit's weights over all ranks, through the codec of weights.
   Finish gather(const Op& op, Phase phase);
   Finish gather(const Op& op) { return gather(op, training_phase(op)); }
-  /// All-gathers a unit's weights in the hpZ group, from secondary shards of this version.
+  /// All-gathers a unit's weights in the hpZ group, from secondary shards that hold the current
+  /// version of the weights.
   Finish gather_secondary(const Op& op, Phase phase);
   Finish gather_secondary(const Op& op) { return gather_secondary(op, training_phase(op)); }
-  /// Brings the own secondary shard of a unit to the weights of now, along the rail.
+  /// Updates the own secondary shard of a unit to the current version of the weights, by an
+  /// all-gather along the rail: of differences, or of whole weights.
   Finish exchange(const Op& op, Phase phase);
   Finish exchange(const Op& op) { return exchange(op, training_phase(op)); }
   /// Cuts the own secondary shard from a unit that was gathered over all ranks.
   void keep_secondary(const Op& op);
-  /// Begins a micro-batch with the first layer. `loss_scale`: of training; empty: evaluation, which
-  /// keeps nothing for backward.
+  /// Runs a layer's forward; the first layer begins the micro-batch. `loss_scale` is that of a
+  /// training step; without one the layer runs for an evaluation, which keeps nothing for backward.
   void forward(const Op& op, const BatchSource& batch, std::optional<double> loss_scale);
+  /// Gives a unit its memory for whole gradients, UnitPartition::padded elements of
+  /// UnitPartition::gradients, and zeros what no tensor covers there: backward writes the rest.
   void clear_gradients(const Op& op);
+  /// Runs a layer's backward, which writes the whole gradients of its units or, where another layer
+  /// has written them in this micro-step, adds to them.
   void backward(const Op& op);
-  /// Reduce-scatters a bucket, and adds its sum to the gradient shards.
+  /// Reduce-scatters a bucket, and adds its sum, fp32, to the gradient shards.
   Finish reduce(const Op& op);
+  /// All-gathers a bucket's sum, fp32, from all ranks into the local gradients (stage 0).
   void gather_sum(const Op& op);
+  /// Reduce-scatters a bucket's gradient shards, fp32, over the shard groups into an image in the
+  /// arena.
   void reduce_over_replicas(const Op& op);
+  /// All-gathers the sums over all shard groups, which that image has, into the gradient shards.
   void gather_over_replicas(const Op& op);
-  /// All-gathers updated weights, or initial ones, into the resident weights: whole, or how they
-  /// differ from these.
+  /// All-gathers a unit's updated or initial weights into the resident weights: whole weights, or
+  /// their differences from the resident ones.
   void refresh(const Op& op);
 
  private:

@@ -67,7 +67,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
 
   // Gradients of all micro-steps: every layer forward, then every layer backward in reverse. The
   // schedule prefetches weights for the next layers, and reductions follow behind the layers.
-  const Schedule& gradients = plan.step.at(secondary_valid ? 1 : 0);
+  const Schedule& gradients = plan.step.when(secondary_valid);
   execute(
       gradients, clock_,
       {// Streams `gather` and, to decode, `gather_end`: whole weights for a layer (stage 3), over
@@ -197,7 +197,7 @@ double TrainingStep::evaluate(const Batch& batch) {
   const Progress& progress = context_.progress;
   const bool secondary_valid = progress.secondary_version == progress.version;
   const BatchSource source = [&](std::size_t) { return batch; };
-  execute(context_.plan.step.evaluation.at(secondary_valid ? 1 : 0), clock_,
+  execute(context_.plan.step.evaluation.when(secondary_valid), clock_,
           {.gather = [&](const Op& op) { return operations_.gather(op, Phase::evaluation); },
            .gather_secondary =
                [&](const Op& op) { return operations_.gather_secondary(op, Phase::evaluation); },

@@ -49,7 +49,8 @@ class TrainingStep {
   /// Gathers, before the first use, the weights that stay whole: at stages 1 and 2, and of units
   /// that persist.
   void gather_initial();
-  /// Notes that the resident weights, where differences are added to them, are those of now.
+  /// Notes that the resident weights hold the current version, where weight differences are added
+  /// to them.
   void hold_refreshed();
   void execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers);
   [[nodiscard]] bool updates_in_backward() const;

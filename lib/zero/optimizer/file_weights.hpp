@@ -63,8 +63,8 @@ class FileWeights {
   std::vector<std::size_t> piece_bytes_;
   std::vector<Record> records_;        ///< by unit
   std::vector<std::size_t> sequence_;  ///< units, in the order of upload()
-  std::size_t fetched_ = 0;            ///< of them, those whose read was started
-  std::size_t uploaded_ = 0;           ///< of them
+  std::size_t fetched_ = 0;            ///< units of sequence_ whose read was started
+  std::size_t uploaded_ = 0;           ///< units of sequence_ that were uploaded
   std::vector<Slot> slots_;
   AsyncFile file_;  ///< after the memory that its transfers use
 };

@@ -32,42 +32,42 @@ MemoryKind memory_of_arrays(const Options& options, const Device& device) {
 
 }  // namespace
 
-OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
-                                       const std::vector<UnitPartition>& partitions,
-                                       std::span<const View> gradients,
-                                       std::span<const View> weights, FileWeights* file_weights,
-                                       bool sharded, std::size_t rank, const Options& options,
-                                       const optim::Options& optimizer, const Device& device,
+OffloadedOptimizer::OffloadedOptimizer(const OptimizerSetup& setup, const OffloadedArrays& arrays,
+                                       const Options& options, const Device& device,
                                        const Workers& workers)
     : workers_(workers),
       compute_(options.compute),
       pipeline_read_(options.offload_optimizer.pipeline_read),
       pipeline_write_(options.offload_optimizer.pipeline_write),
-      pieces_(offload_pieces(counts_of(gradients), options.offload_optimizer)),
-      file_weights_(file_weights),
-      targets_(targets(options, file_weights)),
-      gradients_(parts_of(gradients, pieces_)),
-      weights_(parts_of(weights, pieces_)),
-      plan_(offload_staging(pieces_, compute_, optim::kept_by(optimizer),
-                            weights_on_file(partitions, options.offload_param),
+      pieces_(offload_pieces(counts_of(arrays.gradients), options.offload_optimizer)),
+      file_weights_(arrays.file_weights),
+      targets_(targets(options, arrays.file_weights)),
+      gradients_(parts_of(arrays.gradients, pieces_)),
+      weights_(parts_of(arrays.weights, pieces_)),
+      plan_(offload_staging(pieces_, compute_, optim::kept_by(setup.options),
+                            weights_on_file(setup.partitions, options.offload_param),
                             options.offload_optimizer, options.offload_param)),
       staging_(make_staging(plan_, device)),
       prefetched_(options.offload_optimizer.on_file()
                       ? pieces_prefetched(plan_.buffers)
                       : std::max<std::size_t>(1, plan_.buffers) - 1),
       records_(options.offload_optimizer.on_file()
-                   ? std::make_unique<OptimizerRecords>(pieces_, optim::kept_by(optimizer), plan_,
-                                                        options, memory_of_arrays(options, device))
+                   ? std::make_unique<OptimizerRecords>(pieces_, optim::kept_by(setup.options),
+                                                        plan_, options,
+                                                        memory_of_arrays(options, device))
                    : nullptr),
       down_(device.make_stream("offload down", StreamPriority::high)),
       up_(device.make_stream("offload up", StreamPriority::high)),
-      shard_(units, partitions, arrays(units.size(), optim::kept_by(optimizer)), sharded, rank,
-             options.seed, optimizer, host_, memory_of_arrays(options, device), {}, workers) {
+      shard_(setup, unit_arrays(setup.units.size(), optim::kept_by(setup.options)),
+             {.device = host_,
+              .memory = memory_of_arrays(options, device),
+              .stream = {},
+              .workers = workers}) {
   for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
-    const UnitPartition& unit = partitions[pieces_[piece].unit];
-    gaps_.push_back(gaps(piece, unit, sharded ? rank * unit.shard : 0));
+    const UnitPartition& unit = setup.partitions[pieces_[piece].unit];
+    gaps_.push_back(gaps(piece, unit, setup.owned.begin(unit)));
   }
-  if (records_) fill_records(units, options.seed);
+  if (records_) fill_records(setup.units);
 }
 
 OffloadedOptimizer::~OffloadedOptimizer() {
@@ -102,7 +102,8 @@ std::vector<OffloadedOptimizer::Staging> OffloadedOptimizer::make_staging(
   return made;
 }
 
-std::vector<UnitArrays> OffloadedOptimizer::arrays(std::size_t units, const optim::Kept& kept) {
+std::vector<UnitArrays> OffloadedOptimizer::unit_arrays(std::size_t units,
+                                                        const optim::Kept& kept) {
   std::vector<UnitArrays> made(units);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Extent& extent = pieces_[i].extent;
@@ -118,10 +119,10 @@ std::vector<UnitArrays> OffloadedOptimizer::arrays(std::size_t units, const opti
   return made;
 }
 
-void OffloadedOptimizer::fill_records(const std::vector<Unit>& units, std::uint64_t seed) {
+void OffloadedOptimizer::fill_records(const std::vector<Unit>& units) {
   for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
     records_->clear(piece);
-    shard_.initialize(units, pieces_[piece].unit, pieces_[piece].extent, master(piece), seed, {});
+    shard_.initialize(units, pieces_[piece].unit, pieces_[piece].extent, master(piece), {});
     records_->send(piece);
   }
   records_->drain();

@@ -25,19 +25,26 @@
 
 namespace zeropp::zero {
 
+/// Arrays of others that an offloaded optimizer reads and writes, at the same addresses in every
+/// step.
+struct OffloadedArrays {
+  /// Gradients by unit, on the device, of all that this rank updates: fp32 sums over ranks and
+  /// micro-steps.
+  std::span<const View> gradients;
+  /// Weights by unit, in the compute dtype, that follow the master: on the device, or with
+  /// OffloadParamOptions on the host. Empty where the master itself serves, and of units that
+  /// `file_weights` has.
+  std::span<const View> weights;
+  FileWeights* file_weights = nullptr;  ///< outlives the optimizer; null: no weights lie in files
+};
+
 class OffloadedOptimizer {
  public:
-  /// `gradients`, by unit, on the device: all that this rank updates, fp32 sums over ranks and
-  /// micro-steps. `weights`, by unit: of the dtype that is computed in, they follow the master;
-  /// on the device, or with OffloadParamOptions on the host; empty where the master itself serves,
-  /// and of units that `file_weights` has, which outlives this object and may be null. Other
-  /// arguments as for OptimizerShard. Throws Error(environment) when there is no memory, Error(io)
-  /// where there is no place for a file.
-  OffloadedOptimizer(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
-                     std::span<const View> gradients, std::span<const View> weights,
-                     FileWeights* file_weights, bool sharded, std::size_t rank,
-                     const Options& options, const optim::Options& optimizer, const Device& device,
-                     const Workers& workers);
+  /// The first elements of what `setup` says this rank updates are offloaded as `options` say.
+  /// `device` has the gradients; `workers` step. Throws Error(environment) when there is no memory,
+  /// Error(io) where there is no place for a file.
+  OffloadedOptimizer(const OptimizerSetup& setup, const OffloadedArrays& arrays,
+                     const Options& options, const Device& device, const Workers& workers);
   /// Waits, also after a failure, for the writes of this object's memory to files, which outlive
   /// it.
   ~OffloadedOptimizer();
@@ -80,7 +87,7 @@ class OffloadedOptimizer {
                                                   const Device& device) const;
   [[nodiscard]] std::span<const OffloadPiece> pieces_of(std::size_t unit) const;
   [[nodiscard]] Staging& staging(std::size_t piece) { return staging_[piece % staging_.size()]; }
-  [[nodiscard]] std::vector<UnitArrays> arrays(std::size_t units, const optim::Kept& kept);
+  [[nodiscard]] std::vector<UnitArrays> unit_arrays(std::size_t units, const optim::Kept& kept);
   /// Parts of the 16-bit weights that a piece brings back which no tensor covers: codecs of weights
   /// see them. `own` is the element of the unit's flat buffer at which this rank's update begins.
   [[nodiscard]] std::vector<View> gaps(std::size_t piece, const UnitPartition& unit,
@@ -91,7 +98,7 @@ class OffloadedOptimizer {
   /// while the records are there.
   [[nodiscard]] View master(std::size_t piece);
   /// Writes initial weights and states to the file.
-  void fill_records(const std::vector<Unit>& units, std::uint64_t seed);
+  void fill_records(const std::vector<Unit>& units);
   void fetch(std::size_t piece);
   /// Starts to read master and states from the file.
   void read(std::size_t piece);

@@ -27,13 +27,14 @@ class OptimizerRecords {
   /// comes.
   [[nodiscard]] View master(std::size_t piece);
   [[nodiscard]] KeptMoment moment(std::size_t piece, std::size_t index);
-  /// The arrays begin to come, once what was in the buffer before is in the file.
+  /// Starts to read the piece's arrays from the file, once the buffer's former piece is in the
+  /// file.
   void fetch(std::size_t piece);
   /// Returns when what fetch() or send() began is done. Throws Error(io).
   void arrive(std::size_t piece);
-  /// The arrays begin to go back.
+  /// Starts to write the piece's arrays to the file.
   void send(std::size_t piece);
-  /// All arrays of a piece as zeros, in its buffer, which is in nobody's use then.
+  /// Sets all arrays of a piece to zeros, in its buffer, which no transfer may be using.
   void clear(std::size_t piece);
   /// Returns when every transfer is done. Throws Error(io).
   void drain();
@@ -43,10 +44,10 @@ class OptimizerRecords {
     std::size_t index = 0;  ///< 0: the master; then the moments
     bool scales = false;
     std::size_t element_bytes = sizeof(float);
-    std::size_t elements = 1;  ///< of a unit, for each of the array's
+    std::size_t elements = 1;  ///< elements of a unit for each element of the array
   };
-  /// Elements of such an array of a unit, counted from its first, from or to the file; of the
-  /// host's memory. Between steps.
+  /// Copies `part` of an array of a unit, in elements of the array, between the file and host
+  /// memory. Called between steps.
   void read(std::size_t unit, const Array& array, const Extent& part, std::span<std::byte> to);
   void write(std::size_t unit, const Array& array, const Extent& part,
              std::span<const std::byte> from);

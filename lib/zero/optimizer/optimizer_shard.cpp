@@ -36,8 +36,7 @@ void OptimizerShard::require_whole_blocks(std::size_t elements) const {
 template <class Body>
 void OptimizerShard::for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
                                      const Body& body) const {
-  const std::size_t here =
-      (sharded_ ? rank_ * partitions_[unit].shard : 0) + units_[unit].extent.begin;
+  const std::size_t here = owned_.begin(partitions_[unit]) + units_[unit].extent.begin;
   const std::size_t begin = here + part.begin;
   const std::size_t end = begin + part.count;
   for (const Tensor& tensor : layout.tensors) {
@@ -47,20 +46,16 @@ void OptimizerShard::for_each_tensor(const Unit& layout, std::size_t unit, const
   }
 }
 
-OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
-                               const std::vector<UnitPartition>& partitions,
-                               std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
-                               std::uint64_t seed, const optim::Options& options,
-                               const Device& device, MemoryKind memory, StreamHandle stream,
-                               const Workers& workers)
-    : partitions_(partitions),
-      sharded_(sharded),
-      rank_(rank),
-      seed_(seed),
-      options_(options),
-      rule_(optim::variant_of(options)),
-      device_(device),
-      workers_(workers) {
+OptimizerShard::OptimizerShard(const OptimizerSetup& setup, std::span<const UnitArrays> arrays,
+                               const ShardPlace& place)
+    : partitions_(setup.partitions),
+      owned_(setup.owned),
+      seed_(setup.seed),
+      options_(setup.options),
+      rule_(optim::variant_of(setup.options)),
+      device_(place.device),
+      workers_(place.workers) {
+  const std::vector<Unit>& units = setup.units;
   std::vector<optim::UpdatePiece> pieces;
   std::uint64_t number = 0;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
@@ -72,11 +67,11 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
     const bool own =
         arrays[unit].ranges.empty() || arrays[unit].ranges.front().master.data == nullptr;
     if (own) {
-      state.master = zeros(n * sizeof(float), memory, workers_);
+      state.master = zeros(n * sizeof(float), place.memory, workers_);
       for (std::size_t i = 0; i < rule_.states; ++i) {
-        state.states.push_back(zeros(kept().bytes_of_one(n), memory, workers_));
+        state.states.push_back(zeros(kept().bytes_of_one(n), place.memory, workers_));
       }
-      initialize(units, unit, {0, n}, master(unit), seed, stream);
+      initialize(units, unit, {0, n}, master(unit), place.stream);
     }
     state.number = number;
     add_pieces(units[unit], unit, arrays[unit], pieces);
@@ -86,8 +81,7 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
 }
 
 void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit,
-                                const Extent& part, const View& master, std::uint64_t seed,
-                                StreamHandle stream) const {
+                                const Extent& part, const View& master, StreamHandle stream) const {
   std::uint64_t tensors_before = 0;
   for (std::size_t u = 0; u < unit; ++u) tensors_before += units[u].tensors.size();
   const Unit& layout = units[unit];
@@ -101,7 +95,7 @@ void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit
         workers_.parallel_for(ceil_div(length, grain), [&](std::size_t, std::size_t i) {
           const std::size_t first = i * grain;
           const std::size_t count = std::min(grain, length - first);
-          device_.optim->initialize(seed, id, in_tensor + first, count, tensor.init.constant,
+          device_.optim->initialize(seed_, id, in_tensor + first, count, tensor.init.constant,
                                     tensor.init.scale, drawn.part(first, count).as<float>(),
                                     stream);
         });

@@ -1,9 +1,9 @@
 // A part of the optimizer: fp32 master weights and what the optimizer keeps for them (none, one or
 // two moments: AdamW's, SGD's momentum; in fp32, bf16 or 8 bits), by unit. A rank updates
-// everything at stage 0 (replicated), else shard number `rank`; of that, this is what lies in one
-// memory. Owns its memory, where ranges bring none of theirs, and the table of the pieces that the
-// optimizer goes over; the gradients, and the 16-bit weights that follow the master, are others'.
-// Runs on the stream that it is given.
+// everything at stage 0 (replicated), else its shard (OwnedShard); of that, this is what lies in
+// one memory. Owns its memory, where ranges bring none of theirs, and the table of the pieces that
+// the optimizer goes over; the gradients, and the 16-bit weights that follow the master, are
+// others'. Runs on the stream that it is given.
 #pragma once
 
 #include <cstddef>
@@ -53,22 +53,35 @@ struct ImageRange {
   std::size_t padding = 0;  ///< bytes behind the scales
 };
 
+/// The optimizer of a rank, wherever its arrays lie. The references are read in constructors alone.
+struct OptimizerSetup {
+  const std::vector<Unit>& units;
+  const std::vector<UnitPartition>& partitions;  ///< of the units
+  OwnedShard owned;                              ///< the part of every unit that the rank updates
+  std::uint64_t seed;                            ///< of initial weights and of stochastic rounding
+  const optim::Options& options;
+};
+
+/// Where an OptimizerShard's own arrays lie, and what makes and updates them.
+struct ShardPlace {
+  const Device& device;          ///< that updates run on; read in the constructor alone
+  MemoryKind memory;             ///< of the arrays
+  StreamHandle stream;           ///< that the initial values are made on
+  Workers workers = Workers(1);  ///< that make them, where the host both runs and holds them
+};
+
 class OptimizerShard {
  public:
-  /// Master weights are drawn element by element (same values at any world size), on `stream`;
-  /// the optimizer's state is zero; in arrays of others, by initialize(). `arrays`: by unit.
-  /// `device` runs it, `memory` of the kind that is given holds it; where the host does both,
-  /// `workers` make it. Throws
+  /// Master weights are drawn element by element (same values at any world size), on place.stream;
+  /// the optimizer's state is zero; in arrays of others, by initialize(). `arrays`: by unit. Throws
   /// Error(environment) when there is no memory.
-  OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
-                 std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
-                 std::uint64_t seed, const optim::Options& options, const Device& device,
-                 MemoryKind memory, StreamHandle stream, const Workers& workers = Workers(1));
+  OptimizerShard(const OptimizerSetup& setup, std::span<const UnitArrays> arrays,
+                 const ShardPlace& place);
 
-  /// Draws the initial weights of a part of the extent into `master`; what no tensor covers there
-  /// is left as it is.
+  /// Draws the initial weights of a part of the extent into `master`; elements that no tensor
+  /// covers are left as they are.
   void initialize(const std::vector<Unit>& units, std::size_t unit, const Extent& part,
-                  const View& master, std::uint64_t seed, StreamHandle stream) const;
+                  const View& master, StreamHandle stream) const;
 
   /// Elements of the unit that this rank updates and that lie here.
   [[nodiscard]] const Extent& extent(std::size_t unit) const { return units_[unit].extent; }
@@ -160,8 +173,7 @@ class OptimizerShard {
            StreamHandle stream) const;
 
   std::vector<UnitPartition> partitions_;
-  bool sharded_;
-  std::size_t rank_;
+  OwnedShard owned_;
   std::uint64_t seed_;
   optim::Options options_;
   optim::Variant rule_;

@@ -63,22 +63,30 @@ WeightDescriptions::WeightDescriptions(const Options& options, const CodecTable&
   }
 }
 
-void WeightDescriptions::add(const CodecChoice& choice, comm::Bytes collective::Description::*value,
-                             Volumes& sums) const {
-  for (std::size_t u = 0; u < global.size(); ++u) {
-    sums.gather.push_back(global[u][choice.weights[u]].*value);
-    sums.refresh.push_back(refresh(u, choice).*value);
-    sums.gather_secondary.push_back(secondary[u] ? (*secondary[u]).*value : comm::Bytes{});
-    sums.exchange.push_back(copy[u].empty() ? comm::Bytes{} : exchange(u, choice).*value);
+const collective::Description* WeightDescriptions::find(OpKind kind, std::size_t unit,
+                                                        const CodecChoice& choice) const {
+  switch (kind) {
+    case OpKind::gather:
+      return &global[unit][choice.weights[unit]];
+    case OpKind::refresh:
+      return &refresh(unit, choice);
+    case OpKind::gather_secondary:
+      return secondary[unit] ? &*secondary[unit] : nullptr;
+    case OpKind::exchange:
+      return copy[unit].empty() ? nullptr : &exchange(unit, choice);
+    default:
+      return nullptr;
   }
 }
 
 void WeightDescriptions::add_volumes(const CodecChoice& choice, Volumes& volumes) const {
-  add(choice, &collective::Description::bytes, volumes);
+  volumes.add(global.size(), &collective::Description::bytes,
+              [&](OpKind kind, std::size_t unit) { return find(kind, unit, choice); });
 }
 
 void WeightDescriptions::add_messages(const CodecChoice& choice, Volumes& messages) const {
-  add(choice, &collective::Description::messages, messages);
+  messages.add(global.size(), &collective::Description::messages,
+               [&](OpKind kind, std::size_t unit) { return find(kind, unit, choice); });
 }
 
 void WeightDescriptions::add_memory(std::vector<UnitMemory>& memory) const {
@@ -138,34 +146,34 @@ GradientDescriptions::GradientDescriptions(const Options& options, const CodecTa
   }
 }
 
+const collective::Description* GradientDescriptions::find(
+    OpKind kind, std::size_t bucket, const std::vector<std::size_t>& choice) const {
+  switch (kind) {
+    case OpKind::reduce:
+      return &reduce[bucket][chosen(choice, bucket)];
+    case OpKind::gather_sum:
+      return gather_sum.empty() ? nullptr : &gather_sum[bucket];
+    case OpKind::reduce_over_replicas:
+      return over_replicas.empty() ? nullptr
+                                   : &over_replicas[bucket][chosen(choice, bucket)].reduce;
+    case OpKind::gather_over_replicas:
+      return over_replicas.empty() ? nullptr
+                                   : &over_replicas[bucket][chosen(choice, bucket)].gather;
+    default:
+      return nullptr;
+  }
+}
+
 void GradientDescriptions::add_volumes(const std::vector<std::size_t>& choice,
                                        Volumes& volumes) const {
-  for (std::size_t b = 0; b < reduce.size(); ++b) {
-    volumes.reduce.push_back(reduce[b][chosen(choice, b)].bytes);
-  }
-  for (const collective::Description& gather : gather_sum) {
-    volumes.gather_sum.push_back(gather.bytes);
-  }
-  for (std::size_t b = 0; b < over_replicas.size(); ++b) {
-    const ReplicaPair& pair = over_replicas[b][chosen(choice, b)];
-    volumes.reduce_over_replicas.push_back(pair.reduce.bytes);
-    volumes.gather_over_replicas.push_back(pair.gather.bytes);
-  }
+  volumes.add(reduce.size(), &collective::Description::bytes,
+              [&](OpKind kind, std::size_t bucket) { return find(kind, bucket, choice); });
 }
 
 void GradientDescriptions::add_messages(const std::vector<std::size_t>& choice,
                                         Volumes& messages) const {
-  for (std::size_t b = 0; b < reduce.size(); ++b) {
-    messages.reduce.push_back(reduce[b][chosen(choice, b)].messages);
-  }
-  for (const collective::Description& gather : gather_sum) {
-    messages.gather_sum.push_back(gather.messages);
-  }
-  for (std::size_t b = 0; b < over_replicas.size(); ++b) {
-    const ReplicaPair& pair = over_replicas[b][chosen(choice, b)];
-    messages.reduce_over_replicas.push_back(pair.reduce.messages);
-    messages.gather_over_replicas.push_back(pair.gather.messages);
-  }
+  messages.add(reduce.size(), &collective::Description::messages,
+               [&](OpKind kind, std::size_t bucket) { return find(kind, bucket, choice); });
 }
 
 }  // namespace zeropp::zero

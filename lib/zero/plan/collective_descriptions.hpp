@@ -26,8 +26,12 @@ struct WeightDescriptions {
 
   /// Adds the bytes of the gathers, with the codecs that `choice`, by unit, puts into force.
   void add_volumes(const CodecChoice& choice, Volumes& volumes) const;
-  /// Adds the messages of the gathers, with the codecs that `choice` puts into force.
+  /// Adds the messages of the gathers, with the codecs that `choice`, by unit, puts into force.
   void add_messages(const CodecChoice& choice, Volumes& messages) const;
+  /// Description of the collective of a unit that operations of `kind` run; null where the unit has
+  /// none, and for kinds that are no gathers of weights.
+  [[nodiscard]] const collective::Description* find(OpKind kind, std::size_t unit,
+                                                    const CodecChoice& choice) const;
   /// Workspaces that are enough for any of a unit's codecs.
   void add_memory(std::vector<UnitMemory>& memory) const;
 
@@ -35,7 +39,8 @@ struct WeightDescriptions {
   std::vector<std::optional<collective::Description>>
       secondary;  ///< by unit, of all its pieces; with hpZ
   /// By unit, with weight differences: the gather of differences and, where they go along the
-  /// rails, with each codec that of whole weights into the copies. Elsewhere there is none.
+  /// rails, with each codec that of whole weights into the copies. Without weight differences
+  /// both are empty.
   std::vector<std::optional<collective::Description>> difference;
   std::vector<std::vector<collective::Description>> copy;
 
@@ -50,10 +55,6 @@ struct WeightDescriptions {
     const bool whole = choice.whole_weights || !difference[unit];
     return whole ? global[unit][choice.weights[unit]] : *difference[unit];
   }
-
- private:
-  void add(const CodecChoice& choice, comm::Bytes collective::Description::*value,
-           Volumes& sums) const;
 };
 
 struct GradientDescriptions {
@@ -67,10 +68,14 @@ struct GradientDescriptions {
     collective::Description gather;
   };
 
-  /// Adds the bytes, or the messages, of the reductions, with the codecs that `choice`, by unit,
-  /// puts into force.
+  /// Adds the bytes of the reductions, with the codecs that `choice`, by unit, puts into force.
   void add_volumes(const std::vector<std::size_t>& choice, Volumes& volumes) const;
+  /// Adds the messages of the reductions, with the codecs that `choice`, by unit, puts into force.
   void add_messages(const std::vector<std::size_t>& choice, Volumes& messages) const;
+  /// Description of the collective of a bucket that operations of `kind` run; null where the run
+  /// has none, and for kinds that are no collectives of gradients.
+  [[nodiscard]] const collective::Description* find(OpKind kind, std::size_t bucket,
+                                                    const std::vector<std::size_t>& choice) const;
   /// The number of a bucket's codecs: its units are of one group of the table.
   [[nodiscard]] std::size_t chosen(const std::vector<std::size_t>& choice,
                                    std::size_t bucket) const {

@@ -122,8 +122,8 @@ collective::AllGatherPlan sum_gather(const Options& options,
 }
 
 ReplicaSum replica_sum(const Options& options, const Bucket& bucket, const GradientCodecs& hops,
-                       std::size_t replicas) {
-  const auto parts = collective::Parts::dense(replica_part(bucket, replicas, options.compute));
+                       std::size_t shard_groups) {
+  const auto parts = collective::Parts::dense(replica_part(bucket, shard_groups, options.compute));
   const collective::Label label{"gradients_across", "backward"};
   ReplicaSum sum{.reduce = {.parts = parts,
                             .plain = options.compute,
@@ -136,7 +136,7 @@ ReplicaSum replica_sum(const Options& options, const Bucket& bucket, const Gradi
                             .depth = options.pipeline_depth,
                             .label = label}};
   const auto feedback = feedback_of(options);
-  if (feedback && feedback->inter && replicas > 1) {
+  if (feedback && feedback->inter && shard_groups > 1) {
     sum.reduce.feedback = {.options = *feedback};
     sum.gather.feedback = sum.reduce.feedback;
   }
@@ -148,9 +148,10 @@ codec::CodecSpec codec_of_sums(const codec::CodecSpec& inter, Dtype compute) {
   return {std::string(name_of(compute)), 0, {}};
 }
 
-std::size_t replica_packing_bytes(const Bucket& bucket, std::size_t replicas, std::size_t part) {
-  if (!is_packed(bucket) && bucket.count() == replicas * part) return 0;
-  return round_up(replicas * part * sizeof(float), kPackingAlignment);
+std::size_t replica_packing_bytes(const Bucket& bucket, std::size_t shard_groups,
+                                  std::size_t part) {
+  if (!is_packed(bucket) && bucket.count() == shard_groups * part) return 0;
+  return round_up(shard_groups * part * sizeof(float), kPackingAlignment);
 }
 
 }  // namespace zeropp::zero

@@ -79,12 +79,12 @@ struct ReplicaSum {
   collective::AllGatherPlan gather;
 };
 ReplicaSum replica_sum(const Options& options, const Bucket& bucket, const GradientCodecs& hops,
-                       std::size_t replicas);
+                       std::size_t shard_groups);
 /// Codec of the gather of sums, by the codec of the hop across nodes: sums are fp32, and travel
 /// without a codec as weights do.
 codec::CodecSpec codec_of_sums(const codec::CodecSpec& inter, Dtype compute);
 /// Bytes of the image that a bucket is packed in for it, of `part` elements a replica; 0 where it
 /// is summed where it lies: one segment, which the replicas divide.
-std::size_t replica_packing_bytes(const Bucket& bucket, std::size_t replicas, std::size_t part);
+std::size_t replica_packing_bytes(const Bucket& bucket, std::size_t shard_groups, std::size_t part);
 
 }  // namespace zeropp::zero

@@ -7,10 +7,15 @@ namespace zeropp::zero {
 
 std::vector<MemoryPart> feedback_memory(const Options& options, const std::vector<Bucket>& buckets,
                                         const comm::JobShape& job) {
-  std::vector<MemoryPart> memory{
-      {"error_feedback_intra", 0}, {"error_feedback_inter", 0}, {"error_feedback_across", 0}};
+  std::size_t intra = 0;
+  std::size_t inter = 0;
+  std::size_t across = 0;
+  const auto memory = [&] {
+    return std::vector<MemoryPart>{
+        {kErrorsIntra, intra}, {kErrorsInter, inter}, {kErrorsAcross, across}};
+  };
   const auto feedback = feedback_of(options);
-  if (!feedback) return memory;
+  if (!feedback) return memory();
   const comm::Topology& topology = job.sharding().topology;
   // The first hop sends all parts, P elements; the second, where there is one, those of the own
   // rail, P / G. Nodes of one rank have the second only.
@@ -23,16 +28,16 @@ std::vector<MemoryPart> feedback_memory(const Options& options, const std::vecto
   };
   for (const Bucket& bucket : buckets) {
     if (first && feedback->intra) {
-      memory[0].bytes += of(static_cast<std::size_t>(topology.world_size), bucket.count());
+      intra += of(static_cast<std::size_t>(topology.world_size), bucket.count());
     }
     if (second && feedback->inter) {
-      memory[1].bytes += of(static_cast<std::size_t>(topology.node_count), bucket.count());
+      inter += of(static_cast<std::size_t>(topology.node_count), bucket.count());
     }
-    if (job.copies() == 1 || !feedback->inter) continue;
-    const std::size_t part = replica_part(bucket, job.copies(), options.compute);
-    memory[2].bytes += of(job.copies(), part) + of(1, part);
+    if (job.shard_groups() == 1 || !feedback->inter) continue;
+    const std::size_t part = replica_part(bucket, job.shard_groups(), options.compute);
+    across += of(job.shard_groups(), part) + of(1, part);
   }
-  return memory;
+  return memory();
 }
 
 }  // namespace zeropp::zero

@@ -49,7 +49,7 @@ std::string hpz_warning(const Options& options, const StepPlan& plan, std::size_
   if (!options.has_secondary()) return "";
   const std::size_t size = options.hpz_partition_size;
   const std::string key = fmt::format("zero_optimization.zero_hpz_partition_size {}", size);
-  if (!gathers_secondary(plan.step[0])) {
+  if (!gathers_secondary(plan.step.stale)) {
     return fmt::format(
         "{} nothing here: a step gathers each weight only once and keeps it, because the "
         "model is small for {}: scale such limits with the model, or set them to 0",

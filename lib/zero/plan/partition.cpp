@@ -74,8 +74,8 @@ std::size_t Bucket::count() const {
   return total;
 }
 
-std::size_t replica_part(const Bucket& bucket, std::size_t replicas, Dtype compute) {
-  return round_up(ceil_div(bucket.count(), replicas), 16 / size_of(compute));
+std::size_t replica_part(const Bucket& bucket, std::size_t shard_groups, Dtype compute) {
+  return round_up(ceil_div(bucket.count(), shard_groups), 16 / size_of(compute));
 }
 
 std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count) {

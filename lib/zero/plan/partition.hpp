@@ -27,12 +27,12 @@ struct UnitPartition {
   std::size_t secondary = 0;   ///< padded / H; 0 without hpZ
   /// Pieces of a secondary shard, each gathered apart: one, or what rail_copies() says.
   std::size_t secondary_pieces = 1;
-  Dtype secondary_dtype = Dtype::fp32;  ///< that it is kept in; without one the compute dtype
+  Dtype secondary_dtype = Dtype::fp32;  ///< dtype of the secondary shard
   bool secondary_on_host = false;       ///< the secondary shard lies in the host's memory
   std::size_t canonical = 0;  ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype, and
                               ///< to what Options::shard_multiple asks for
   bool persistent = false;    ///< stage 3: whole on every rank, gathered after each step
-  Dtype gradients = Dtype::fp32;  ///< of the unit's gradients until they are reduced
+  Dtype gradients = Dtype::fp32;  ///< dtype of the unit's gradients until they are reduced
   /// Elements that no tensor covers: between tensors, and from the last one to `padded`. Their
   /// gradients are reduced and counted in norms like any other, so they have to be zero.
   std::vector<Extent> gaps{};
@@ -43,6 +43,17 @@ struct UnitPartition {
 std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
                                            std::size_t partition_size, Dtype compute,
                                            std::size_t shard_groups = 1, std::size_t multiple = 1);
+
+/// What a rank's optimizer updates of every unit: its shard from stage 1 on, at stage 0 all of it.
+struct OwnedShard {
+  bool sharded = false;
+  std::size_t rank = 0;  ///< number among the ranks that share a copy of the weights
+
+  /// Element of the unit's flat buffer at which it begins.
+  [[nodiscard]] constexpr std::size_t begin(const UnitPartition& unit) const {
+    return sharded ? rank * unit.shard : 0;
+  }
+};
 
 /// Marks the units that stay whole at stage 3: in order, those of at most `threshold` parameters,
 /// while they have at most `model_threshold` together. They have no secondary shard.
@@ -84,9 +95,9 @@ struct Bucket {
   [[nodiscard]] std::size_t count() const;  ///< elements of every rank's part
 };
 
-/// Elements of a bucket's shard that each of its `replicas` adds up: what they divide it into,
-/// rounded up to 16 bytes of the compute dtype.
-std::size_t replica_part(const Bucket& bucket, std::size_t replicas, Dtype compute);
+/// Elements of a bucket's shard that one rank of each of the `shard_groups` adds up: an equal part
+/// of the shard, rounded up to 16 bytes of the compute dtype.
+std::size_t replica_part(const Bucket& bucket, std::size_t shard_groups, Dtype compute);
 
 /// First layer that uses each unit, by unit: where backward finishes its gradient.
 std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count);

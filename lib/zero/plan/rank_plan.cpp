@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
@@ -74,7 +76,7 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
 RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
                    const std::vector<Layer>& layers, const comm::JobShape& job,
                    const comm::JobShape& reducing)
-    : units(plan_units(options, model_units, job.world.size, job.copies())),
+    : units(plan_units(options, model_units, job.world.size, job.shard_groups())),
       codecs(options, model_units),
       weight_gathers(options, codecs, units, job),
       reductions(options, codecs, units,
@@ -99,36 +101,14 @@ Volumes RankPlan::messages() const {
 }
 
 const collective::Description* RankPlan::description(const Op& op) const {
-  const auto over_replicas = [&]() -> const GradientDescriptions::ReplicaPair& {
-    return reductions.over_replicas[op.index][reductions.chosen(choice.gradients, op.index)];
-  };
-  switch (op.kind) {
-    case OpKind::gather:
-      return &weight_gathers.global[op.index][choice.weights[op.index]];
-    case OpKind::refresh:
-      return op.initial ? &weight_gathers.global[op.index][choice.weights[op.index]]
-                        : &weight_gathers.refresh(op.index, choice);
-    case OpKind::gather_secondary:
-      return &*weight_gathers.secondary[op.index];
-    case OpKind::exchange:
-      return &weight_gathers.exchange(op.index, choice);
-    case OpKind::reduce:
-      return &reductions.reduce[op.index][reductions.chosen(choice.gradients, op.index)];
-    case OpKind::gather_sum:
-      return &reductions.gather_sum[op.index];
-    case OpKind::reduce_over_replicas:
-      return &over_replicas().reduce;
-    case OpKind::gather_over_replicas:
-      return &over_replicas().gather;
-    case OpKind::keep_secondary:
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::clear_gradients:
-    case OpKind::end_reduce:
-    case OpKind::update:
-      break;
+  if (!is_collective(op.kind)) return nullptr;
+  const OpKind kind = collective_of(op);
+  const collective::Description* found = weight_gathers.find(kind, op.index, choice);
+  if (found == nullptr) found = reductions.find(kind, op.index, choice.gradients);
+  if (found == nullptr) {
+    throw std::logic_error(fmt::format("nothing describes {} {}", name_of(op.kind), op.index));
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace zeropp::zero

@@ -45,12 +45,12 @@ struct RankPlan {
   StepPlan step;
   CodecChoice choice;  ///< in force
 
-  /// Puts the codecs of `next` into force: of descriptions and volumes.
+  /// Puts the codecs of `next` into force: description() and step.volumes are then theirs.
   void use(const CodecChoice& next);
-  /// Messages of the collectives, where `volumes` has bytes.
+  /// Messages that this rank sends in one run of each collective, with the codecs in force.
   [[nodiscard]] Volumes messages() const;
   /// Description of the collective that `op` is, with its codecs in force; null for an operation
-  /// that is none.
+  /// that is none. Throws std::logic_error for a collective that this plan does not have.
   [[nodiscard]] const collective::Description* description(const Op& op) const;
 };
 

@@ -21,8 +21,8 @@ enum class OpKind : std::uint8_t {
   gather,            ///< start the all-gather of a unit's weights over all ranks
   gather_secondary,  ///< start the all-gather of a unit's weights inside the hpZ group
   keep_secondary,    ///< cut the own secondary shard from a gathered unit (hpZ)
-  exchange,  ///< start to bring the own secondary shard up to date, along the rail: by differences,
-             ///< or by whole weights
+  exchange,  ///< start the all-gather along the rail, of weight differences or of whole weights,
+             ///< that updates the own secondary shard
   forward,   ///< a layer
   backward,  ///< a layer
   clear_gradients,  ///< begin a unit's gradients before their first use in backward: zeros where
@@ -37,6 +37,7 @@ enum class OpKind : std::uint8_t {
   update,                ///< optimizer step of a unit's shard
   refresh,               ///< all-gather a unit's updated weights (stages 1 and 2)
 };
+inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::refresh) + 1;
 
 /// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on
 /// `gather_end` and `reduce_end`: the next one starts while this one is on its way.

@@ -9,8 +9,8 @@
 namespace zeropp::zero {
 
 std::size_t StepPlan::arena_bytes() const {
-  return std::max({step[0].arena_bytes, step[1].arena_bytes, evaluation[0].arena_bytes,
-                   evaluation[1].arena_bytes, update.arena_bytes, initial.arena_bytes});
+  return std::max({step.stale.arena_bytes, step.current.arena_bytes, evaluation.stale.arena_bytes,
+                   evaluation.current.arena_bytes, update.arena_bytes, initial.arena_bytes});
 }
 
 ScheduleInput schedule_input(const Options& options, const std::vector<UnitPartition>& units,
@@ -52,11 +52,12 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
 StepPlan make_schedules(ScheduleInput input) {
   StepPlan plan;
   plan.input = std::move(input);
-  for (const bool secondary_valid : {false, true}) {
-    const std::size_t index = secondary_valid ? 1 : 0;
-    plan.step.at(index) = make_step_schedule(plan.input, secondary_valid);
-    plan.evaluation.at(index) = make_evaluation_schedule(plan.input, secondary_valid);
-  }
+  const auto both = [&](auto* make) -> BySecondary {
+    return {.stale = make(plan.input, /*secondary_valid=*/false),
+            .current = make(plan.input, /*secondary_valid=*/true)};
+  };
+  plan.step = both(make_step_schedule);
+  plan.evaluation = both(make_evaluation_schedule);
   plan.update = make_update_schedule(plan.input);
   plan.initial = make_initial_schedule(plan.input);
   return plan;

@@ -2,7 +2,6 @@
 // and what they move and take. Made once from the options and the collectives' descriptions.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -13,10 +12,20 @@
 
 namespace zeropp::zero {
 
+/// One schedule for each state in which it can find hpZ's secondary shards.
+struct BySecondary {
+  Schedule stale;    ///< they hold other weights than the current ones, or there are none
+  Schedule current;  ///< they hold the current weights
+
+  [[nodiscard]] const Schedule& when(bool secondary_valid) const {
+    return secondary_valid ? current : stale;
+  }
+};
+
 struct StepPlan {
   ScheduleInput input;
-  std::array<Schedule, 2> step;        ///< by: the hpZ shards hold the current weights
-  std::array<Schedule, 2> evaluation;  ///< by: the hpZ shards hold the current weights
+  BySecondary step;        ///< forward, backward and reductions of a training step
+  BySecondary evaluation;  ///< forward of one held-out batch
   Schedule update;
   Schedule initial;
   Volumes volumes;

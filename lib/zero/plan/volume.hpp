@@ -1,58 +1,57 @@
-// Bytes that a schedule moves and that the engine's state takes: folds over the schedule and closed
-// forms over the partition. Pure functions; bytes are of one rank.
+// Bytes that a schedule moves: a fold over its operations. Pure functions; bytes are of one rank.
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "kernels/optim/moments.hpp"
+#include "lib/collective/description.hpp"
 #include "lib/comm/traffic.hpp"
-#include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {
 
-/// Bytes that this rank sends in one run of each collective.
+/// Bytes, or messages, that this rank sends in one run of each collective: by kind of operation,
+/// and within a kind by Op::index (unit or bucket). Kinds of which this rank runs none are empty.
 struct Volumes {
-  std::vector<comm::Bytes> gather;                ///< by unit
-  std::vector<comm::Bytes> gather_secondary;      ///< by unit
-  std::vector<comm::Bytes> exchange;              ///< by unit; with weight differences at stage 3
-  std::vector<comm::Bytes> refresh;               ///< by unit; of updated weights
-  std::vector<comm::Bytes> reduce;                ///< by bucket
-  std::vector<comm::Bytes> gather_sum;            ///< by bucket
-  std::vector<comm::Bytes> reduce_over_replicas;  ///< by bucket; of several shard groups
-  std::vector<comm::Bytes> gather_over_replicas;  ///< by bucket; of several shard groups
+  std::array<std::vector<comm::Bytes>, kOpKinds> by_kind;
+
+  [[nodiscard]] std::vector<comm::Bytes>& operator[](OpKind kind) {
+    return by_kind.at(static_cast<std::size_t>(kind));
+  }
+  [[nodiscard]] const std::vector<comm::Bytes>& operator[](OpKind kind) const {
+    return by_kind.at(static_cast<std::size_t>(kind));
+  }
+
+  /// Sets the volumes of `count` units or buckets, of every kind that `describe(kind, index)` knows
+  /// for any of them, to the bytes or the messages (`value`) of its description. `describe` returns
+  /// a pointer, which is null where there is no such collective; that one sends nothing.
+  template <class Describe>
+  void add(std::size_t count, comm::Bytes collective::Description::*value,
+           const Describe& describe) {
+    for (std::size_t kind = 0; kind < kOpKinds; ++kind) {
+      for (std::size_t index = 0; index < count; ++index) {
+        const collective::Description* const described = describe(static_cast<OpKind>(kind), index);
+        if (described == nullptr) continue;
+        by_kind.at(kind).resize(count);
+        by_kind.at(kind)[index] = described->*value;
+      }
+    }
+  }
 };
 
-/// Bytes that this rank sends in one run of `op`.
+/// Kind of the collective that `op` runs, where it runs one: an initial refresh is a gather of
+/// whole weights, every other operation is of its own kind.
+constexpr OpKind collective_of(const Op& op) {
+  return op.kind == OpKind::refresh && op.initial ? OpKind::gather : op.kind;
+}
+/// Whether operations of that kind are collectives.
+bool is_collective(OpKind kind);
+
+/// Bytes that this rank sends in one run of `op`. Throws std::out_of_range for a collective that
+/// `volumes` does not have.
 comm::Bytes volume(const Op& op, const Volumes& volumes);
 /// Bytes that this rank sends in one execution of `schedule`.
 comm::Bytes volume(const Schedule& schedule, const Volumes& volumes);
-
-/// State that outlives a step, and the arena.
-struct MemoryPart {
-  std::string name;
-  std::size_t bytes;
-};
-
-/// Memory of the engine's state in closed form, in the order: master, moments, gradient shard,
-/// compute shard, resident weights, local gradients, secondary; then what lies in the memory of the
-/// host: the secondary shards that do, with offload master, moments, staging, and with offloaded
-/// parameters the weights and the buffers that weights in files are read to. Parts of zero bytes
-/// are included.
-/// `kept`: what the optimizer keeps for a parameter; shards are what its blocks need. `slabs`:
-/// enabled, the gradient shards of all units lie there.
-std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
-                                     const StagePreset& preset, Dtype compute,
-                                     const optim::Kept& kept,
-                                     const OffloadOptimizerOptions& offload = {},
-                                     const OffloadParamOptions& offload_param = {},
-                                     const GradientSlabs& slabs = {});
-
-/// Whether a part of that name lies in the memory of the host, whatever the back end.
-bool is_offloaded(std::string_view part);
 
 }  // namespace zeropp::zero

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/control.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/options.hpp"

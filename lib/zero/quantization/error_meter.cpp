@@ -22,24 +22,24 @@ std::vector<std::vector<codec::Codec>> weight_codecs(const CodecTable& table, st
 
 }  // namespace
 
-ErrorMeter::ErrorMeter(const Options& options, const CodecTable& codecs,
-                       const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
-                       const std::vector<Bucket>& buckets, comm::Groups& groups,
-                       comm::Control& control, const Device& device, trace::Recorder& recorder)
+ErrorMeter::ErrorMeter(const Options& options, const std::vector<Unit>& units, const RankPlan& plan,
+                       comm::Groups& groups, comm::Control& control, const Device& device,
+                       trace::Recorder& recorder)
     : interval_(options.measure_errors),
       rank_(static_cast<std::size_t>(groups.world->rank())),
       units_(units),
-      partitions_(partitions),
+      partitions_(plan.units),
       compute_(options.compute),
       control_(control),
       device_(device),
       recorder_(recorder),
-      planned_(measurement_memory(options, codecs, units, partitions, buckets, groups.shape())),
-      weight_codecs_(weight_codecs(codecs, units.size(), options.compute, device.backend)),
+      planned_(measurement_memory(options, plan.codecs, units, plan.units, plan.reductions.buckets,
+                                  groups.shape())),
+      weight_codecs_(weight_codecs(plan.codecs, units.size(), options.compute, device.backend)),
       image_(planned_.image, device.memory),
       decoded_(planned_.decoded, device.memory),
-      exact_(exactly(options), CodecTable(exactly(options), units), partitions, buckets, groups,
-             uncounted_, device),
+      exact_(exactly(options), CodecTable(exactly(options), units), plan.units,
+             plan.reductions.buckets, groups, uncounted_, device),
       sum_(planned_.sum, device.memory),
       workspace_(planned_.workspace, device.memory) {
   for (std::size_t u = 0; u < units_.size(); ++u) {

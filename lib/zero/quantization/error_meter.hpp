@@ -1,8 +1,8 @@
 // Measures, every so many steps, what compression does to weights and gradients, and records it by
-// kind of unit. Weights: each rank's shard beside what the wire codec makes of it. Gradients: the
-// sums over ranks and micro-steps that the optimizer gets, beside sums of the same gradients by an
-// fp32 reduce-scatter in rank order, which runs beside the real one and records its bytes where
-// nobody reads them: they are no part of what a step sends. Changes no value of the training; a
+// kind of unit. Weights: each rank's shard is compared with what the wire codec makes of it.
+// Gradients: the sums over ranks and micro-steps that the optimizer gets are compared with sums of
+// the same gradients by an fp32 reduce-scatter in rank order. That one runs beside the run's own,
+// and its bytes are not counted as sent by the step. Changes no value of the training; a
 // measured step takes longer, since the host waits for the values and compares them. Owns all
 // memory that it takes. Collective: every rank calls every function, in the same order.
 #pragma once
@@ -13,26 +13,26 @@
 #include <string>
 #include <vector>
 
-#include "lib/comm/world.hpp"
+#include "lib/comm/groups.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
-#include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/measurement.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 #include "lib/zero/quantization/quantization_error.hpp"
 
 namespace zeropp::zero {
 
 class ErrorMeter {
  public:
-  /// References outlive this. `buckets`: of the reductions. Throws Error(environment) when there is
-  /// no memory.
-  ErrorMeter(const Options& options, const CodecTable& codecs, const std::vector<Unit>& units,
-             const std::vector<UnitPartition>& partitions, const std::vector<Bucket>& buckets,
+  /// `units` of the model, whose partitions, codecs and buckets are those of `plan`. `groups`: that
+  /// gradients are reduced in. `groups`, `control` and `recorder` outlive this. Throws
+  /// Error(environment) when there is no memory.
+  ErrorMeter(const Options& options, const std::vector<Unit>& units, const RankPlan& plan,
              comm::Groups& groups, comm::Control& control, const Device& device,
              trace::Recorder& recorder);
 
@@ -73,7 +73,7 @@ class ErrorMeter {
   std::vector<std::string> kinds_;    ///< in the order of their first units
   std::vector<std::size_t> kind_of_;  ///< by unit
   std::vector<ErrorSums> sums_;       ///< by kind
-  std::uint64_t step_ = 0;            ///< that has begun
+  std::uint64_t step_ = 0;            ///< number of the step that has begun
 
   MeasurementMemory planned_;
   std::vector<std::vector<codec::Codec>> weight_codecs_;  ///< by unit, as in the table
