@@ -45,7 +45,7 @@ class Checker(TraceChecker):
             self.problems += codec_rows.problems(self.trace, self.run, self.steps, self.first,
                                                  dict(zip(self.evaluations, self.evaluation_batches)))
             if "weight_copies" in self.trace.columns:
-                holders = (self.topology.node_count, "nodes") if self.run.on_rails() else (self.topology.size, "ranks")
+                holders = (self.topology.node_count, "nodes") if self.settings.on_rails() else (self.topology.size, "ranks")
                 self.problems += copy_rows.problems(self.trace.columns["weight_copies"]["hash"], *holders, self.trace.copies_found, self.first)
             volume = self.run.replay([row["skipped"] for row in self.steps],
                                      list(zip(self.evaluations, self.evaluation_batches)), self.first, self.averaged_batches(),
@@ -244,9 +244,9 @@ class Checker(TraceChecker):
         except (ValueError, TypeError, ArithmeticError, IndexError) as error:
             raise Invalid(f"no schedule follows from the configuration: {error}") from error
         for i, row in enumerate(units):
-            expected = {"elements": sum(self.unit_tensors[i]), "flat": self.run.flat[i],
-                        "shard": self.run.shards[i],
-                        "padded": self.run.padded[i],
+            expected = {"elements": sum(self.unit_tensors[i]), "flat": self.run.layout.flat[i],
+                        "shard": self.run.layout.shards[i],
+                        "padded": self.run.layout.padded[i],
                         "gathers_forward": self.run.gathers_of(i, "forward"), "gathers_backward": self.run.gathers_of(i, "backward")}
             for name, value in expected.items():
                 self.require(row[name] == value,
@@ -316,9 +316,9 @@ class Checker(TraceChecker):
         """Between two hops a sum is encoded again, in one pass or in several; errors are fed back in several."""
         hops = ()
         if row["purpose"] == "gradients_across":
-            hops = ("inter",) * self.run.feeds_back_across()
+            hops = ("inter",) * self.run.feedback.across
         elif row["purpose"] == "gradients" and row["operation"] == "reduce_scatter":
-            hops = self.run.feedback_inside()
+            hops = self.run.feedback.inside
         between = () if "/" not in row["codec"] else ("composed",) if "inter" in hops else ("fused", "composed")
         feedback = "feedback:" + ",".join(hops) if hops else ""
         return ["+".join(filter(None, (path, feedback))) for path in between or ("",)]
@@ -344,7 +344,7 @@ class Checker(TraceChecker):
         self.require(len(found) == len(names), "/counters names one twice")
         once = {"secondary_gathers": volume.secondary_gathers(),
                 "nonfinite_steps": sum(row["skipped"] for row in self.steps)}
-        once |= self.run.step_counters(volume)
+        once |= volume.counters()
         once |= self.run.file_counters(volume, sum(not row["skipped"] for row in self.steps))
         expected = {name: value * self.attributes["world_size"] for name, value in once.items() if value}
         files = expected.get("files", 0)

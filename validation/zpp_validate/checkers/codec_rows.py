@@ -36,7 +36,7 @@ def begun_with(trace, adaptive, first, units, widest):
 
 def choose(trace, run, steps, first):
     """Reasons why /adaptive_bits is wrong; sets run's widths by what it says was chosen."""
-    adaptive, units, found = run.settings.adaptive, range(len(run.shards)), []
+    adaptive, units, found = run.settings.adaptive, range(len(run.layout.shards)), []
     bytes_of = {(unit, bits): run.sent_in_a_step(adaptive.values, unit, adaptive.codec(bits)) for unit in units for bits in adaptive.bits}
     uniform = {bits: sum(bytes_of[unit, bits] for unit in units) for bits in adaptive.bits}
     budget = adaptive.budget_bytes or sum(run.sent_in_a_step(adaptive.values, unit, adaptive.budget_codec) for unit in units)

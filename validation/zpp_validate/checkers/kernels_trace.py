@@ -7,7 +7,7 @@ import math
 import re
 
 from zpp_validate.forms import wire
-from zpp_validate.forms.closed_forms import moment_bytes
+from zpp_validate.forms.settings import moment_bytes
 from zpp_validate.readers import trace_format as fmt
 from zpp_validate.stats import sample_statistics
 

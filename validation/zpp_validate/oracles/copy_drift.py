@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zpp_validate import command_line
-from zpp_validate.forms.closed_forms import Settings
+from zpp_validate.forms.settings import Settings
 from zpp_validate.oracles import codecs
 from zpp_validate.readers import checkpoint_file, run_file
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.forms import closed_forms, gpt_floors
+from zpp_validate.forms import gpt_floors, settings
 from zpp_validate.readers import kernel_file
 from zpp_validate.tables import markdown_table
 
@@ -323,7 +323,7 @@ def shape_from(options):
                                 model["vocab_size"] or summary["data"]["vocab_size"],
                                 config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"],
                                 summary["world_size"], config["zero_optimization"]["stage"], model["tied_head"],
-                                closed_forms.element_bytes(config))
+                                settings.element_bytes(config))
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise Unusable(f"{options.summary} is no summary of zpp_train: {type(error).__name__}: {error}") from None
 
