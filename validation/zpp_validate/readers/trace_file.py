@@ -54,15 +54,18 @@ class Trace:
     def groups(self):
         """By their names, the columns of those that the file has to have."""
         of_gpus = fmt.GPU_COLUMNS if self.app in fmt.SAMPLES_GPUS and self.attributes.get("backend") == "cuda" else {}
-        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus, **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
+        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus,
+                **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
                 **(fmt.CODEC_COLUMNS if self.own().get("codec_schedule") or self.is_adaptive() else {}),
                 **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {}),
                 **(fmt.AVERAGED_COLUMNS if self.own().get("averaged_steps", 0) > 0 else {}),
-                **(fmt.COPY_COLUMNS if self.own().get("weight_differences") and self.own().get("hash_parameters", True) else {}),
+                **(fmt.COPY_COLUMNS if self.own().get("weight_differences") and self.own().get("hash_parameters", True)
+                   else {}),
                 **(fmt.CHECKPOINT_COLUMNS if self.own().get("checkpoint", {}).get("save") else {})}
 
     def own(self):
-        """The object zeropp of the configuration of zpp_train; empty for another program, or where it cannot be read."""
+        """The object zeropp of the configuration of zpp_train; empty for another program, or where it cannot be
+        read."""
         try:
             own = json.loads(self.attributes["config_json"])["zeropp"] if self.app == "train" else {}
         except (ValueError, KeyError, TypeError):
@@ -94,35 +97,42 @@ class Trace:
                 return {name: [] for name in columns}
             self.problem(f"no group /{group}")
             return {}
-        values = {}
+        values, found = {}, file[group]
         for name, described in columns.items():
-            kind, _, unit = described.partition(" ")
-            if name not in file[group]:
+            if name not in found:
                 self.problem(f"no column /{group}/{name}")
                 continue
-            dataset = file[group][name]
-            for attribute in ("units", "description"):
-                if attribute not in dataset.attrs:
-                    self.problem(f"/{group}/{name} has no attribute {attribute}")
-            found = text(dataset.attrs.get("units", unit))
-            if found != unit:
-                self.problem(f"/{group}/{name} is in {found or 'no unit'!r}, should be in {unit or 'no unit'!r}")
-            if dataset.dtype.kind != kind or dataset.ndim != 1:
-                self.problem(f"/{group}/{name} has the wrong type or shape")
-                continue
-            if dataset.size * dataset.dtype.itemsize > MOST_BYTES:  # of chunks that are not there, a small file has as many
-                self.problem(f"/{group}/{name} is larger than any trace's")
-                continue
-            if dataset.chunks is None or not dataset.fletcher32:
-                self.problem(f"/{group}/{name} carries no checksum")
-            values[name] = ([text(v) for v in dataset[()]] if kind == "S"
-                            else dataset[()].tolist())
+            column = self.read_column(f"/{group}/{name}", found[name], described)
+            if column is not None:
+                values[name] = column
         lengths = {len(v) for v in values.values()}
         if len(lengths) > 1:
             self.problem(f"columns of /{group} differ in length")
         elif lengths == {0} and group not in self.may_be_empty():
             self.problem(f"/{group} is empty")
         return values
+
+    def read_column(self, where, dataset, described):
+        """Its values; None where they are of another type, or too many."""
+        kind, _, unit = described.partition(" ")
+        attributes = dataset.attrs
+        for attribute in ("units", "description"):
+            if attribute not in attributes:
+                self.problem(f"{where} has no attribute {attribute}")
+        found = text(attributes["units"]) if "units" in attributes else unit
+        if found != unit:
+            self.problem(f"{where} is in {found or 'no unit'!r}, should be in {unit or 'no unit'!r}")
+        dtype, shape = dataset.dtype, dataset.shape
+        if dtype.kind != kind or len(shape) != 1:
+            self.problem(f"{where} has the wrong type or shape")
+            return None
+        if shape[0] * dtype.itemsize > MOST_BYTES:  # of chunks that are not there, a small file has as many
+            self.problem(f"{where} is larger than any trace's")
+            return None
+        if dataset.chunks is None or not dataset.fletcher32:
+            self.problem(f"{where} carries no checksum")
+        values = dataset[()].tolist()
+        return [text(value) for value in values] if kind == "S" else values
 
     def may_be_empty(self):
         """Groups; a run that goes on from its last step has nothing left to do."""

@@ -1,0 +1,125 @@
+"""What each collective of a step sends, by the rules of lib/trace/README.md, "Byte counts in closed form". Shares
+nothing with the library; the bytes of one algorithm are wire.py's. Sizes are in bytes, summed over ranks; parts are in
+values a rank. Sources: qwZ, hpZ and qgZ are of ZeRO++ (arXiv 2306.10209), sections 3.1, 3.2 and 3.3.
+"""
+
+from zpp_validate.forms.volume import Collective
+from zpp_validate.forms.wire import (UNCUT, all_gather, along_rails, codec_block, messages, pieces, reduce_scatter,
+                                     reduction_codec, secondary_gather, secondary_messages, wire_bytes)
+
+PUSHED = ("1-hop", "2-hop", "ordered")  # reductions that may encode into the memory of the ranks that sum
+
+
+class Collectives:
+    """Of a run with these settings whose units lie so."""
+
+    def __init__(self, settings, topology, layout):
+        self.settings, self.topology, self.layout, self.groups = settings, topology, layout, layout.groups
+
+    def logical(self, group_size, part, element_bytes):
+        """Every rank receives the uncompressed parts of the others of its group."""
+        return self.topology.size * (group_size - 1) * part * element_bytes
+
+    def pieces(self, algorithm, part, *codecs):
+        """Messages that a part of one rank goes in: those of a pipeline, but in one piece of those that are not cut."""
+        depth = 1 if algorithm in UNCUT else self.settings.pipeline_depth
+        return pieces(part, depth, max(map(codec_block, codecs)))
+
+    def gather(self, purpose, codec, part, element_bytes):
+        """All-gather of `part` values of every rank among those that share a copy; uncompressed they have
+        `element_bytes`."""
+        algorithm, groups = self.settings.all_gather, self.groups
+        return Collective("all_gather", purpose, algorithm, codec,
+                          self.logical(groups.size, part, element_bytes),
+                          groups.over_groups(all_gather(groups.inside, algorithm, codec, part, element_bytes)),
+                          groups.over_groups(messages(groups.inside, algorithm, self.pieces(algorithm, part, codec))),
+                          groups.name)
+
+    def weights(self, unit, codec):
+        """A unit from the shards of all ranks; with qwZ (ZeRO++, section 3.1) in its codec."""
+        return self.gather("weights", codec, self.layout.shards[unit], self.settings.element_bytes)
+
+    def gradient_sums(self, part):
+        """Stage 0: a bucket's fp32 sums go back to all ranks."""
+        return self.gather("gradients", "none", part, 4)
+
+    # Copies of the weights: hpZ (ZeRO++, section 3.2), and weight differences
+    # ------------------------------------------
+
+    def secondary(self, unit):
+        """A unit, or with weight differences the shards of one node's ranks of it, from secondary shards inside their
+        group."""
+        partition, element_bytes = self.settings.partition, self.settings.element_bytes
+        part = self.layout.shards[unit] * self.topology.size // partition // self.secondary_pieces()
+        algorithm = self.settings.secondary_gather
+        return Collective("all_gather", "weights_secondary", algorithm, "none",
+                          self.logical(partition, part, element_bytes),
+                          secondary_gather(self.topology, algorithm, partition, part, element_bytes),
+                          secondary_messages(self.topology, algorithm, partition, pieces(part, 1, 1)),  # no pipeline
+                          "secondary")
+
+    def secondary_pieces(self):
+        """Gathers in which a unit is put together from secondary shards: those of a rail's shards, one a node, with
+        weight differences."""
+        return self.topology.size // self.settings.partition if self.settings.on_rails() else 1
+
+    def difference(self, unit):
+        """What brings the differences of a unit to its copies."""
+        codec = self.settings.differences.codec
+        if self.settings.on_rails():
+            return self.along_rail("weights_difference", unit, codec)
+        return self.gather("weights_difference", codec, self.layout.shards[unit], self.settings.element_bytes)
+
+    def along_rail(self, purpose, unit, codec):
+        """Brings the copies of a unit up to date."""
+        shard, element_bytes = self.layout.shards[unit], self.settings.element_bytes
+        return Collective("all_gather", purpose, "direct", codec,
+                          self.logical(self.topology.node_count, shard, element_bytes),
+                          along_rails(self.topology, wire_bytes(codec, shard, element_bytes)),
+                          along_rails(self.topology, self.pieces("direct", shard, codec)), "rail")
+
+    # Gradients: with qgZ (ZeRO++, section 3.3) in the codecs of one hop or two
+    # ------------------------------------------
+
+    def reduction(self, part, codecs):
+        """Of a bucket of `part` values a rank; `codecs`: of the first and second hop."""
+        s, groups = self.settings, self.groups
+        sent = reduce_scatter(groups.inside, s.reduce_scatter, codecs, part, s.element_bytes)
+        number = self.pieces(s.reduce_scatter, part, *codecs)
+        return Collective("reduce_scatter", "gradients", s.reduce_scatter,
+                          reduction_codec(groups.inside, s.reduce_scatter, codecs),
+                          self.logical(groups.size, part, s.element_bytes), groups.over_groups(sent),
+                          groups.over_groups(messages(groups.inside, s.reduce_scatter, number)), groups.name)
+
+    def sums_across(self, values, codec):
+        """The two halves of the sum of a bucket's gradient shards over the shard groups. Without a codec the sums,
+        fp32, are gathered in the compute dtype."""
+        s, groups = self.settings, self.groups
+        part = groups.replica_part(values, s.element_bytes)
+        of_sums = "none" if s.element_bytes == 4 else s.sixteen_bits
+        of_sums = of_sums if codec == "none" else codec
+        return (Collective("reduce_scatter", "gradients_across", "1-hop", codec,
+                           self.logical(groups.count, part, s.element_bytes),
+                           groups.reduce_across(codec, part, s.element_bytes),
+                           groups.exchange(self.pieces("1-hop", part, codec)), "replica"),
+                Collective("all_gather", "gradients_across", "direct", of_sums, self.logical(groups.count, part, 4),
+                           groups.gather_across(of_sums, part),
+                           groups.exchange(self.pieces("direct", part, of_sums)), "replica"))
+
+    def is_stored(self, bucket, codec):
+        """Whether the reduction of a bucket encodes into the memory of the ranks that sum: in one hop on one node. What
+        travels as it lies in memory is exchanged: uncompressed gradients of the compute dtype, in one row and one
+        piece. `codec`: of its first hop."""
+        s, (part, unit) = self.settings, self.layout.buckets[bucket]
+        as_it_lies = (codec == "none" and (s.element_bytes == 4 or self.layout.narrow(unit))
+                      and not self.layout.cut[bucket] and self.pieces(s.reduce_scatter, part, codec) == 1)
+        return (s.peer_stores and s.reduce_scatter in PUSHED and self.groups.inside.node_count == 1
+                and self.groups.size > 1 and not as_it_lies)
+
+    def is_stored_across(self, bucket, codec):
+        """Whether the sum of a bucket's gradient shards over the shard groups does, from fp32, on one node. `codec`: of
+        its second hop."""
+        s, (part, _) = self.settings, self.layout.buckets[bucket]
+        part = self.groups.replica_part(part, s.element_bytes)
+        as_it_lies = codec == "none" and s.element_bytes == 4 and self.pieces("1-hop", part, codec) == 1
+        return s.peer_stores and self.groups.count > 1 and self.topology.node_count == 1 and not as_it_lies
