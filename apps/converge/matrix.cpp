@@ -87,7 +87,7 @@ void refuse_trainers_file(const json& document, const std::string& file) {
   }
 }
 
-/// What the flags say of the file that a configuration trains on, where it trains on one.
+/// Sets the data options of the flags in a configuration whose token source reads a file.
 void set_data(json& config, const Options& options) {
   const json::json_pointer at("/zeropp/data");
   if (!config.contains(at / "source") || !config[at / "source"].is_string()) return;

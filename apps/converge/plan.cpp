@@ -36,7 +36,7 @@ comm::Topology topology_of(const config::TrainConfig& config, const comm::Topolo
                           ranks, job.world_size, job.node_count));
 }
 
-/// `read` with the name of the setting before its message.
+/// Calls read(); an Error that it throws gets the name of the setting before its message.
 template <class Read>
 void named(const Setting& setting, const Read& read) {
   try {
@@ -141,7 +141,7 @@ std::size_t ranks_of(const Setting& setting, std::size_t team) {
                           setting.ranks, team));
 }
 
-/// Whether a run of one of them is compared with that of the other.
+/// Whether the runs of one setting are compared with those of the other.
 bool are_compared(const SettingRow& one, const SettingRow& other) {
   return one.baseline == other.name || other.baseline == one.name;
 }
@@ -160,7 +160,7 @@ void find_equal_trainings(Plan& plan) {
   }
 }
 
-/// A run that is compared by its held-out loss has one.
+/// Refuses a run that is compared by its held-out loss and never evaluates.
 void require_evaluations(const config::TrainConfig& config, const std::string& level) {
   if (config.evaluation_interval > 0) return;
   throw Error(ExitCode::usage,

@@ -60,7 +60,7 @@ struct Plan {
   std::vector<std::string> left_out;  ///< names of settings that need a GPU where there is none
 };
 
-/// What a run trains, as text: equal texts train the same from the same tokens.
+/// Description of a run's training: runs with equal texts train the same from the same tokens.
 std::string training_of(const Plan& plan, const PlannedRun& run);
 
 /// Number of runs that train the same as an earlier one.

@@ -33,8 +33,8 @@ class StudyProgram {
   [[nodiscard]] const train::Tokens& tokens_of(std::size_t setting) const;
   /// Hash of all that a run depends on, which its setting's name is not.
   [[nodiscard]] std::string key_of(const PlannedRun& run) const;
-  /// The record of a training, by the name of whichever setting it was kept; `training`: a run's
-  /// trained_as.
+  /// Record of a training that was done before, whichever of the equal settings it was kept under.
+  /// `training`: a run's trained_as.
   [[nodiscard]] std::optional<RunRecord> find_kept(std::size_t training) const;
   /// Numbers of the runs that have to be trained and are not kept yet, the same on all ranks.
   std::vector<std::size_t> find_missing();

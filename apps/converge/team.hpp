@@ -13,8 +13,8 @@ namespace zeropp::converge {
 
 class Team {
  public:
-  /// `ranks` of a team; 0: all are one. Collective over the context's world, which outlives this.
-  /// Throws Error(usage), the same on all ranks, where `ranks` does not divide them.
+  /// `ranks`: size of a team; 0: all ranks are one team. Collective over the context's world, which
+  /// outlives this. Throws Error(usage), the same on all ranks, where `ranks` does not divide them.
   Team(const app::Context& context, std::size_t ranks);
 
   [[nodiscard]] std::size_t index() const { return index_; }

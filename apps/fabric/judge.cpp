@@ -44,7 +44,7 @@ class LinksOfClass {
   [[nodiscard]] const std::vector<Ends>& links() const { return links_; }
   [[nodiscard]] const Timing& at(const Ends& ends) const { return timing(ends.first, ends.second); }
 
-  /// What is typical: the median over ranks of the median over each rank's links.
+  /// Typical value: the median over ranks of the median over each rank's links.
   [[nodiscard]] double typical_of(const std::function<double(const Timing&)>& read) const {
     std::vector<double> medians;
     for (const auto& links : by_rank_) {

@@ -114,7 +114,8 @@ class Bench {
     m.wire_bus_bw = busiest * gigabytes_a_second;
   }
 
-  /// The timed runs' result, runs with other data, and values that are not finite.
+  /// Checks the result of the timed runs, then of runs with the data negated in turn, and of one
+  /// with values that are not finite.
   void check(Measurement& m) {
     double sign = 1;
     note(checks_.compare("timed", sign, m));

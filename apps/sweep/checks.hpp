@@ -1,6 +1,6 @@
 // Checks of a row's results: every element exactly or within the codec's bound, the slope, and
-// values that are not finite. A result that was compared and right is kept: one of the same bits
-// needs no second comparison. Collective over the world.
+// values that are not finite. A result that was found right is kept, and a later result with the
+// same bits is not compared again. Collective over the world.
 #pragma once
 
 #include <string>
@@ -20,16 +20,17 @@ class Checks {
          const Variant& variant, const Data& data, Operation& operation, std::string label,
          std::vector<Finding>& findings);
 
-  /// The results that lie there now, of data times `sign`. `run` names it in findings. Adds to
-  /// `m`; returns what is wrong beside elements, or nothing.
+  /// Compares the results in memory now with those of data times `sign`. `run` names the run in
+  /// findings. Adds counts of wrong elements to `m`; returns any other finding as text, or an empty
+  /// text.
   std::string compare(std::string_view run, double sign, Measurement& m);
   /// Sends a NaN and an infinity from one rank: they stay non-finite wherever they belong, and no
   /// other block becomes so.
   void compare_non_finite(Measurement& m);
 
  private:
-  /// Judges each rank's own slope: on some collectives all ranks have the same result, which is no
-  /// more data.
+  /// Judges the slope of each rank by itself: some collectives give all ranks the same result, so
+  /// that their moments together are no more data.
   std::string judge_slope(std::string_view run, const Moments& moments, Measurement& m) const;
   /// Whether a slot has the bits of the kept result, or their negatives with negated data: the
   /// codecs are symmetric.

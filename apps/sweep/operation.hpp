@@ -32,7 +32,8 @@ struct Slot {
   Buffer workspace;
   Buffer result;
   std::vector<std::unique_ptr<comm::RegisteredMemory>> registered;  ///< of both
-  /// Last: what an error left under way is withdrawn before the memory that it writes is freed.
+  /// Declared last, so that it is destroyed first: transfers that an error left under way are
+  /// withdrawn before the memory that they write is freed.
   std::unique_ptr<Planned> plan;
 };
 

@@ -170,8 +170,8 @@ class Sweep {
     }
   }
 
-  /// All variants of one size, or those before a signal or before memory that all ranks know to be
-  /// lacking, then their ratios.
+  /// Measures all variants of one size, or those before a signal or before all ranks run out of
+  /// memory, then sets their ratios.
   void measure(Setting& setting, std::size_t size, const std::vector<Variant>& all) {
     const Collective& collective = setting.collective;
     Shape& shape = setting.shape;
@@ -216,7 +216,7 @@ class Sweep {
     }
   }
 
-  /// Against the fastest uncompressed row: the strictest baseline of the call.
+  /// Sets each row's ratio to the fastest uncompressed row, the strictest baseline of the call.
   static void compare(std::vector<Row>& rows, Measurement Row::*mode) {
     double fastest = std::numeric_limits<double>::quiet_NaN();
     for (const Row& row : rows) {

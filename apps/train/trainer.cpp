@@ -20,7 +20,7 @@ namespace zeropp::train {
 
 namespace {
 
-/// The data, and a warning.
+/// Loads the tokens. Warns where the placement of ranks on GPUs costs speed.
 Tokens prepare(const config::TrainConfig& config, const app::Context& context) {
   if (config.backend == Backend::cuda && !context.gpus.warning.empty())
     log::warn(context.gpus.warning);

@@ -92,11 +92,11 @@ class Codec {
   [[nodiscard]] Backend backend() const { return backend_; }
   /// Values that share a scale; 1 for formats without scales.
   [[nodiscard]] std::size_t block() const { return block_; }
-  /// Bytes that an image has beside the payload, a block; 0 for formats without scales.
+  /// Bytes of scale (and minimum) that an image has for each block; 0 for formats without scales.
   [[nodiscard]] std::size_t scale_bytes() const { return scale_bytes_; }
-  /// An image has a scale of its own: FormatInfo's.
+  /// Whether an image has a scale of its own (FormatInfo::scales_images).
   [[nodiscard]] bool scales_images() const { return scales_images_; }
-  /// Where the scales of a wire image of n values begin, in bytes.
+  /// Offset in bytes of the scales in a wire image of n values.
   [[nodiscard]] std::size_t scale_offset(std::size_t n) const;
   /// The bytes of the wire image of n values, exactly: round_up(payload, 16) + round_up(scales,
   /// 16), and 16 where an image of any value has a scale of its own.

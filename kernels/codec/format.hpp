@@ -75,7 +75,7 @@ concept RuledFormat = requires {
 /// thread block of CUDA keeps as many in its registers.
 inline constexpr std::size_t kLargestBlock = 8192;
 
-/// How a format runs with one set of options.
+/// Kernels and bounds of a format with one set of options.
 struct Variant {
   const CodecOps* host = nullptr;
   const CodecOps* cuda = nullptr;  ///< null in a build without CUDA

@@ -30,7 +30,7 @@ ZEROPP_HD void pack_plane(const std::uint32_t (&codes)[kGroup], unsigned shift,
   }
 }
 
-/// Adds them to the codes.
+/// Adds the bits of a plane to the codes.
 template <unsigned kWidth>
 ZEROPP_HD void unpack_plane(const std::uint32_t (&words)[kWidth], unsigned shift,
                             std::uint32_t (&codes)[kGroup]) {

@@ -33,7 +33,7 @@
 
 namespace zeropp::codec {
 
-/// What distinguishes formats of one rule.
+/// Numbers by which formats of one rule differ.
 struct RuleNumbers {
   unsigned bits = 0;  ///< payload bits a value
   // Integers: codes from `lowest` to `highest`, the largest value being `steps` scales.

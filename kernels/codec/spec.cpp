@@ -44,7 +44,8 @@ std::optional<std::size_t> integer_bits(std::string_view format) {
   return rest == end && error == std::errc() ? std::optional(bits) : std::nullopt;
 }
 
-/// An integer of a width that there is not: the nearest in bits, not in letters.
+/// Refuses an integer format of a width that does not exist, and suggests the nearest width, not
+/// the nearest spelling.
 [[noreturn]] void refuse_integer(std::string_view text, std::size_t bits,
                                  const std::vector<std::string>& names) {
   std::vector<std::size_t> known;
@@ -94,7 +95,7 @@ std::size_t parse_block(std::string_view text, std::string_view digits, const Fo
   return block;
 }
 
-/// What was written; of a spec that nobody wrote, what it would be.
+/// Text of a codec for messages: as the user wrote it, else its canonical name.
 std::string shown(std::optional<std::string_view> text, const CodecSpec& spec) {
   return text ? std::string(*text) : to_string(spec);
 }

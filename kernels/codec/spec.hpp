@@ -26,14 +26,14 @@ struct OptionConflict {
   std::string_view reason;
 };
 
-/// What a registered format is, for parsing, help texts and contract tests.
+/// Description of a registered format, for parsing, help texts and contract tests.
 struct FormatInfo {
   std::string_view name;
   std::string_view summary;
   std::size_t bits = 0;         ///< payload bits a value
   std::size_t scale_bytes = 0;  ///< per block, without options; 0: no scales, no block size
-  /// A whole image has a scale as well, in 16 bytes of its own: what chunks of it would be encoded
-  /// to is not what the whole is.
+  /// Whether a whole image has a scale of its own too, in 16 more bytes: its chunks, encoded one by
+  /// one, would have other bits than the whole.
   bool scales_images = false;
   std::size_t default_block = 1;  ///< 1 for formats without scales
   std::size_t minimum_block = 1;

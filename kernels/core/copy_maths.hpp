@@ -11,7 +11,7 @@ namespace zeropp {
 /// An element of a copy as differences are taken from it and added to it.
 ZEROPP_HD float base_of(float copy) { return is_finite_bits(bits_of(copy)) ? copy : 0.0F; }
 
-/// What `copy` becomes by a difference: rounded to nearest even once, saturating.
+/// `copy` plus a difference, rounded to nearest even once, saturating.
 template <class Copy>
 ZEROPP_HD Copy with_difference(Copy copy, float difference) {
   return saturating_cast<Copy>(base_of(to_float(copy)) + difference);

@@ -17,7 +17,7 @@
 
 namespace zeropp {
 
-/// What enum_names() returns.
+/// Table of names that an enum's enum_names() returns.
 template <class... Texts>
 constexpr std::array<std::string_view, sizeof...(Texts)> name_table(Texts... texts) {
   return {texts...};
@@ -36,7 +36,7 @@ constexpr std::string_view enum_name(Enum value) {
   return enum_names(value)[static_cast<std::size_t>(value)];
 }
 
-/// Nothing for a text that names no value.
+/// Value that `text` names; nothing for a text that names none.
 template <NamedEnum Enum>
 constexpr std::optional<Enum> parse_enum(std::string_view text) {
   const auto known = enum_names(Enum{});

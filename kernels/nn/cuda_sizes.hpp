@@ -50,7 +50,7 @@ std::size_t fused_attention_saved(const AttentionShape& shape);
 /// a smaller shape never needs more.
 inline constexpr std::size_t kSmallArrays = std::size_t{64} << 10U;
 
-/// For plans: assumes cuDNN, with an engine wherever it may be asked.
+/// Sizes for plans, which assume cuDNN with an engine wherever it may be asked for one.
 const NnSizes& planned();
 
 }  // namespace zeropp::nn::cuda_sizes

@@ -49,7 +49,7 @@ struct NnContext {
   bool autotune = false;
 };
 
-/// With the sizes that the operations need of memory.
+/// Operations of networks on one back end; the base has the sizes of their memory.
 struct NnOps : NnSizes {
   /// y[s, t] = token_table[token[s, t]] + position_table[t]. tokens: [S, T] in [0, vocab), in the
   /// back end's memory, as targets below;
@@ -104,8 +104,8 @@ struct NnOps : NnSizes {
   /// there because a fused back end gets rowsum(P dP) from dy . y.
   void (*attention_backward)(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
                              ConstView saved, ConstView y, View d_qkv);
-  /// Which attention runs, for the trace: "host", "cudnn 9.14.0", and why it is not the fused one
-  /// where it is not: "cublaslt+softmax (built without cuDNN)". One line.
+  /// Name of the attention that runs, for the trace: "host", "cudnn 9.14.0", or, where it is not
+  /// the fused one, with the reason: "cublaslt+softmax (built without cuDNN)". One line.
   std::string (*attention_name)(const AttentionShape&, Dtype compute);
 
   /// row_loss[r] = log(sum over v of e^logits[r, v]) - logits[r, target[r]], in nats. logits

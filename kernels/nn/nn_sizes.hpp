@@ -58,8 +58,8 @@ struct NnSizes {
   std::size_t (*attention_workspace)(const AttentionShape&, Dtype compute);
 };
 
-/// What a plan counts. Of a GPU, whether the build has CUDA or not: with cuDNN, and an engine of it
-/// wherever it may be asked.
+/// Sizes that a plan counts with, also in a build without CUDA. For a GPU they assume cuDNN, with
+/// an engine wherever it may be asked for one.
 const NnSizes& planned_sizes(Backend backend);
 
 }  // namespace zeropp::nn

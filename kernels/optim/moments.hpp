@@ -35,7 +35,7 @@ constexpr std::size_t moment_scales(Moments moments, std::size_t count) {
   return moments == Moments::int8 ? (count + kMomentBlock - 1) / kMomentBlock : 0;
 }
 
-/// What an optimizer keeps for a parameter beside the weight.
+/// State that an optimizer keeps for a parameter beside the weight.
 struct Kept {
   Kept(std::size_t of, Moments as = Moments::fp32) : states(of), moments(as) {}  // NOLINT: of fp32
   std::size_t states;

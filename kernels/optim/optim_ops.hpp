@@ -30,7 +30,7 @@ constexpr std::size_t norm_scratch(std::size_t n) {
   return total + blocks;
 }
 
-/// How long a piece is cut, as kUpdatePiece.
+/// Length of the pieces of a norm; see kUpdatePiece.
 inline constexpr std::size_t kNormPiece = 16 * kNormBlock;
 
 /// body(first element, elements) for consecutive pieces of [0, n), of `length` but for the last.
@@ -56,9 +56,9 @@ struct NormArray {
 struct OptimOps {
   /// destination[i] += source[i], fp32.
   void (*add)(std::size_t n, const float* source, float* destination, StreamHandle);
-  /// What fp32 gradients become where a narrower dtype would have overflowed: of `rows` rows of
-  /// `count` values, `stride` apart, each whose magnitude is above `limit` becomes an infinity of
-  /// its sign. NaN stays. In place.
+  /// Makes fp32 gradients overflow as a narrower dtype would have: in `rows` rows of `count`
+  /// values, `stride` apart, each value whose magnitude is above `limit` becomes an infinity of its
+  /// sign. NaN stays. In place.
   void (*overflow)(float limit, std::size_t rows, std::size_t stride, std::size_t count,
                    float* values, StreamHandle);
   /// Sums the squares of every array: *sum = sum of (factor * value)^2, the product rounded to

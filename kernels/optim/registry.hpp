@@ -29,7 +29,7 @@
 
 namespace zeropp::optim {
 
-/// How an optimizer runs with one set of options.
+/// Kernels and states of an optimizer with one set of options.
 struct Variant {
   std::size_t states = 0;  ///< moments beside the weights, UpdatePiece::state in order
   std::array<bool, kMostStates> is_signed{};  ///< of each, whether it can be negative
@@ -61,8 +61,8 @@ struct RuleEntry {
 template <class Rule>
 const RuleEntry& rule_entry();
 
-/// What runs a rule on a GPU, which cuda/cuda_rule.cuh defines; null in a build without CUDA. The
-/// second: with images of the new weights, for updates with two moments.
+/// Launchers of a rule on a GPU, which cuda/cuda_rule.cuh defines; null in a build without CUDA.
+/// The second one writes images of the new weights too, for updates with two moments.
 template <class Rule>
 UpdatePieces cuda_update();
 template <class Rule>
@@ -75,7 +75,7 @@ const std::vector<const RuleEntry*>& rules();
 /// unknown type.
 Variant variant_of(const Options& options);
 
-/// What that variant keeps, as options.moments says.
+/// State that the optimizer keeps for a parameter with these options, of the dtype options.moments.
 inline Kept kept_by(const Options& options) {
   return {variant_of(options).states, options.moments};
 }

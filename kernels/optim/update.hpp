@@ -16,8 +16,8 @@ namespace zeropp::optim {
 /// Moments that an optimizer keeps for a parameter, at most.
 inline constexpr std::size_t kMostStates = 2;
 
-/// How long a piece is cut: its traffic hides the start of a thread block, and the parameters of a
-/// unit make enough of them for all multiprocessors.
+/// Length of the pieces of an update: long enough that a piece's traffic hides the start of its
+/// thread block, short enough that the parameters of a unit keep all multiprocessors busy.
 inline constexpr std::size_t kUpdatePiece = 4096;
 
 /// Parameters that an optimizer treats alike: arrays of `count` elements in the back end's memory.
@@ -37,7 +37,8 @@ struct UpdatePiece {
   std::uint64_t number = 0;
 };
 
-/// From the sum of gradients over ranks and micro-steps to what the optimizer sees.
+/// Factors that turn the sum of gradients over ranks and micro-steps into the gradient that the
+/// optimizer reads.
 struct GradientScale {
   float mean;  ///< 1 / (ranks * micro-steps * loss scale); the loss scale is 1 without fp16
   float clip;  ///< clipping coefficient, of the mean
@@ -48,7 +49,7 @@ ZEROPP_HD float scaled(float gradient_sum, const GradientScale& scale) {
   return (gradient_sum * scale.mean) * scale.clip;
 }
 
-/// Which step it is.
+/// Number of the step, for bias correction and random numbers.
 struct Step {
   std::uint64_t t;  ///< 1, 2, ...
   GradientScale scale;

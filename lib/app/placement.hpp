@@ -42,8 +42,8 @@ RankPlace find_place(int gpu, const std::filesystem::path& sysfs);
 /// Gathers every rank's place on rank 0; empty elsewhere. Collective.
 std::vector<RankPlace> gather_places(const app::Context& context, const RankPlace& own);
 
-/// Whether ranks of a machine are more than the processors that they may run on: then a message may
-/// wait for its receiver's turn on one.
+/// Whether a machine has more ranks than processors for them: then a message may wait until its
+/// receiver gets a processor.
 bool share_processors(const std::vector<RankPlace>& ranks);
 
 /// Mistakes of a placement, a line for each thing that is wrong: what, where, remedy. `on_gpus`:

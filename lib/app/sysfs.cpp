@@ -176,7 +176,7 @@ Nic Sysfs::interface(const fs::path& folder) const {
   return nic;
 }
 
-/// The last PCI address on the way to it: a virtual device hangs below one.
+/// Last PCI address in the device's path: a virtual device lies below its physical one.
 std::string Sysfs::pci_of(const fs::path& device) const {
   std::error_code absent;
   std::string found;

@@ -18,8 +18,8 @@ namespace zeropp::checkpoint {
 
 class Folder {
  public:
-  /// `writer` tells what writes from others that may write to the same folder by mistake: their
-  /// files do not mix. The same on all ranks; who reads needs none.
+  /// `writer`: a name of this run, the same on all ranks, so that files of another run that saves
+  /// to the same folder by mistake do not mix with its own. Not needed to read.
   explicit Folder(std::filesystem::path root, std::string writer = "none")
       : root_(std::move(root)), writer_(std::move(writer)) {}
 
@@ -28,7 +28,7 @@ class Folder {
 
   /// Makes the folder before the work, and shows that files can be written to it.
   void prepare() const;
-  /// An empty partial folder; what an interrupted save left under its name is removed. A folder
+  /// Makes an empty partial folder; files that an interrupted save left there are removed. A folder
   /// that has vanished is an error that says so, and is not made again: on a file system that went
   /// away it would come into being on another.
   void begin(std::uint64_t step) const;
@@ -40,15 +40,16 @@ class Folder {
   /// Line that says by whom this run's checkpoint of `step`, begun and not complete, may have been
   /// taken away, and the remedy. Empty where it is still there.
   [[nodiscard]] std::string taken_away(std::uint64_t step) const;
-  /// Removes what was begun, where it cannot be completed; as far as that goes.
+  /// Removes an unfinished checkpoint that cannot be completed; errors of the removal are ignored.
   void give_up(std::uint64_t step) const noexcept;
-  /// A complete one that turned out to be damaged is kept as `ROOT/damaged-000000120`, which is no
-  /// checkpoint; an earlier one of that name is removed.
+  /// Renames a complete checkpoint that turned out to be damaged to `ROOT/damaged-000000120`, which
+  /// is no checkpoint; an earlier one of that name is removed.
   void set_aside(std::uint64_t step) const;
-  /// All complete checkpoints but the newest `keep` (at least 1) are none from now on: the folders
-  /// to remove, those that interrupted calls left among them. While nothing is being written here.
+  /// Retires all complete checkpoints but the newest `keep` (at least 1): they no longer count.
+  /// Returns the folders to remove, with those that interrupted calls left. No save may be under
+  /// way.
   [[nodiscard]] std::vector<std::filesystem::path> retire(std::size_t keep) const;
-  /// Removes them; no other call is in need of it.
+  /// Removes folders that retire() returned. No other call waits for it.
   static void remove(const std::vector<std::filesystem::path>& retired);
 
   /// Steps of the complete checkpoints, newest first; empty where the folder is not there.

@@ -48,7 +48,7 @@ std::string rank_file(std::uint64_t rank);
 std::string slices_to_text(const std::vector<StoredSlice>& slices);
 std::vector<StoredSlice> slices_from_text(const std::string& text, std::uint64_t world_size);
 
-/// JSON with a digest of itself.
+/// The manifest as JSON, with a digest of its own text.
 std::string to_text(const Manifest& manifest);
 
 /// Throws Error(io) that names `where` for what is no manifest, was changed, lacks a part of an

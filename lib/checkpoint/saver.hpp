@@ -32,7 +32,7 @@ class Saver {
   /// `root`: the run's folder of checkpoints, seen by all ranks. `keep`: complete checkpoints that
   /// stay, at least 1. `control` outlives this. Collective.
   Saver(comm::Control& control, std::filesystem::path root, std::size_t keep);
-  /// Waits for the thread; what was not committed is no checkpoint.
+  /// Waits for the thread. A save that was not committed leaves no checkpoint.
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
@@ -41,9 +41,9 @@ class Saver {
   /// AgreedError.
   using Beside = std::function<void(const std::filesystem::path&)>;
 
-  /// Begins to save `step`; nothing else is being saved. `state`: what is no array, the same on all
-  /// ranks. The values of `slices` stay as they are until commit(). `beside` is called before this
-  /// returns.
+  /// Begins to save `step`, while no other save is under way. `state`: state that is no array, the
+  /// same on all ranks. The values of `slices` stay as they are until commit(). `beside` is called
+  /// before this returns.
   void start(std::uint64_t step, std::string state, std::vector<HostSlice> slices,
              const Beside& beside = {});
 
@@ -52,11 +52,11 @@ class Saver {
   [[nodiscard]] bool written() const;
   [[nodiscard]] bool pending() const { return writing_.has_value(); }
 
-  /// Completes what start() began; nullopt where that was nothing. What it makes superfluous is
-  /// removed while the work goes on: gigabytes of files take seconds.
+  /// Completes what start() began; nullopt where nothing was begun. Older checkpoints that it makes
+  /// superfluous are removed while the work goes on: gigabytes of files take seconds.
   std::optional<Saved> commit();
 
-  /// Waits for that removal, as the next start() does.
+  /// Waits until superfluous checkpoints are removed, as the next start() does.
   void settle();
 
  private:
@@ -70,11 +70,12 @@ class Saver {
     std::future<Written> file;
   };
 
-  /// Starts the thread. Where that fails, who waits for it finds the exception.
+  /// Starts the thread that writes. Where no thread starts, the future holds the exception.
   [[nodiscard]] std::future<Written> begin_to_write(std::uint64_t step,
                                                     std::vector<HostSlice> slices) const;
-  /// Runs `work`, which is of all ranks. Where it throws AgreedError, what was begun of `step` is
-  /// removed; the error says so where somebody else had taken it away.
+  /// Runs `work`, which all ranks run together. Where it throws AgreedError, removes the unfinished
+  /// checkpoint of `step` and throws the error again; where another program had removed it before,
+  /// the error says so.
   void or_give_up(std::uint64_t step, const std::function<void()>& work);
   /// Completes the checkpoint on rank 0: `parts` are the slices that each rank has written.
   void complete(Manifest& whole, const std::vector<std::string>& parts);

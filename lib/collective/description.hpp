@@ -36,7 +36,8 @@ struct Description : Traffic {
   std::size_t runs = 1;       ///< that are in flight together; bytes of all of them
 };
 
-/// Throw Error(usage) for an unknown name, with the nearest known.
+/// Traits of a registered algorithm. Throws Error(usage), with the nearest known name, for an
+/// unknown one.
 const Traits& reduce_scatter_traits(std::string_view algorithm);
 
 /// Descriptions of the collectives that plan_all_gather() and plan_reduce_scatter() would make;

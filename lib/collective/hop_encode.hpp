@@ -38,7 +38,7 @@ HopSpace reserve_hop(WorkspacePlan& space, const std::optional<Feedback>& feedba
 /// Encoder of a hop, with feedback or without.
 class HopEncode {
  public:
-  /// `errors`: null without feedback; else `space` is what was reserved for it.
+  /// `errors`: null without feedback; with it `space` is the scratch that reserve_hop() gave.
   HopEncode(codec::Codec codec, HopErrors* errors, float beta, const HopSpace& space);
 
   /// Begins and ends the encode() calls of a run. `workspace`: what the plan reserved from.

@@ -13,7 +13,7 @@ namespace zeropp::collective {
 
 /// Ranges of the part, in elements, each of which has an image of its own.
 std::vector<Chunk> image_chunks(const Traits& traits, const AllGatherPlan& plan);
-/// Ranges of a gather by that algorithm. Throws Error(usage) for an unknown one.
+/// Ranges for the all-gather of this name. Throws Error(usage) for an unknown algorithm.
 std::vector<Chunk> image_chunks(std::string_view all_gather, const AllGatherPlan& plan);
 
 }  // namespace zeropp::collective

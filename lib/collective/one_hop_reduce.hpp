@@ -25,13 +25,14 @@ struct OneHopLayout {
     std::size_t in;
   };
 
-  /// `codec`, on any back end, runs; `hop`: 1, or 2 where this is the second hop of two.
+  /// `codec`: the one that encodes, on any back end. `hop`: 1, or 2 where this reduction is the
+  /// second hop of a two-hop one.
   OneHopLayout(const ReduceChunks& chunks, const ReduceScatterPlan& plan, const codec::Codec& codec,
                std::size_t ranks, int hop);
 
   HopSpace feedback;
-  /// Whether messages are sent from the input itself, which is whole, uncompressed and of the dtype
-  /// that travels.
+  /// Whether messages are sent straight from the input, without an image: the input is not cut into
+  /// chunks, not compressed, and of the dtype that is sent.
   bool zero_copy;
   std::vector<Piece> pieces;
   std::size_t workspace;
@@ -43,7 +44,7 @@ Description describe_one_hop(const Ranks& ranks, const ReduceScatterPlan& plan,
 
 class OneHopReduce final : public ReduceScatterBase {
  public:
-  /// `codec` runs; parts are padded to `block`. `hop`: as of the layout.
+  /// `codec` encodes; parts are padded to multiples of `block`. `hop`: as of the layout.
   OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
                const ReduceScatterAlgorithm& algorithm, codec::Codec codec, std::size_t block,
                int hop = 1);
@@ -57,14 +58,15 @@ class OneHopReduce final : public ReduceScatterBase {
   };
   [[nodiscard]] codec::Layout layout(const Chunk& chunk) const;
 
-  /// The memory that images are encoded into, or null where they are exchanged: the same answer on
-  /// all ranks.
+  /// Memory of the other ranks that kernels encode images into; null where images are sent as
+  /// messages. The same answer on all ranks.
   [[nodiscard]] comm::PeerMemory* peers_to_store_into() const;
-  /// Encodes the parts of all others into their memory.
+  /// Encodes the part of each other rank into that rank's memory.
   void store_into(comm::PeerMemory& peers);
-  /// Whether the sum is written over what is still to be encoded.
+  /// Whether the sum lies in the input: writing it would overwrite values that are still to be
+  /// encoded.
   [[nodiscard]] bool sum_lies_in_input() const;
-  /// Makes stream_ wait for all images of a chunk.
+  /// Makes stream_ wait until all images of a chunk have arrived.
   void arrive(Piece& piece);
   /// Place of the image that comes from this rank: on every rank the same in its workspace.
   [[nodiscard]] std::byte* own_image(const Piece& piece) const;

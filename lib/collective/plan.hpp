@@ -46,7 +46,7 @@ struct AllGatherPlan {
   /// algorithms with the trait `any_codec`.
   std::optional<Feedback> feedback{};
   Dtype result = memory;  ///< dtype of `full`
-  /// What arrives is added to what `full` holds (kernels/core/copy_maths.hpp).
+  /// Decoded values are added to the contents of `full` (kernels/core/copy_maths.hpp).
   bool adds = false;
 };
 
@@ -62,7 +62,7 @@ struct ReduceScatterPlan {
   std::size_t depth = 1;
   Label label;
   std::optional<Feedback> feedback{};  ///< for algorithms with the trait `feedback`
-  int only_hop = 1;                    ///< of `feedback`: which of the hops the one of `1-hop` is
+  int only_hop = 1;  ///< number (1 or 2) by which `feedback` calls the single hop of `1-hop`
 };
 
 }  // namespace zeropp::collective

@@ -61,7 +61,8 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  /// What `own`, in registered memory, is on rank `peer`, another one, for kernels of this rank.
+  /// Address on rank `peer`, another rank, of the place that corresponds to `own` in registered
+  /// memory; kernels of this rank may write there.
   [[nodiscard]] virtual std::byte* at(const std::byte* own, int peer) const = 0;
   /// Begins an operation. Returns the stream, one of the group's, that kernels which store into
   /// others' memory go to: what is enqueued there from now on comes after what `caller` holds so

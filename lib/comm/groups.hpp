@@ -44,9 +44,9 @@ struct Groups {
   [[nodiscard]] LevelShape levels() const;
   /// Memory that collectives of these groups may borrow, registrable where they have use for it.
   [[nodiscard]] Buffer make_memory(std::size_t bytes) const;
-  /// Collective: registers it with all of them, to be kept until it is freed. `control`: of the
-  /// ranks of all groups, which agree after each group; where one cannot register it, all throw
-  /// AgreedError.
+  /// Registers `buffer` with all of these groups; keep the result until the buffer is freed.
+  /// Collective. `control`: of the ranks of all groups, which agree after each group; where one
+  /// cannot register it, all throw AgreedError.
   [[nodiscard]] std::vector<std::unique_ptr<RegisteredMemory>> register_memory(
       const Buffer& buffer, Control& control) const;
 };

@@ -9,8 +9,9 @@
 
 namespace zeropp::comm {
 
-/// Rank 0: the connections to ranks 1, 2, ...; others: the one to rank 0. Collective over `comm`.
-/// Where one cannot be made, within 20 seconds, no rank has any: empty.
+/// Connects the ranks of `comm`. Returns on rank 0 its connections to ranks 1, 2, ..., on the
+/// others the one to rank 0; an empty list on all ranks where any connection takes more than 20
+/// seconds. Collective.
 std::vector<Lifeline> connect_lifelines(MPI_Comm comm);
 
 }  // namespace zeropp::comm

@@ -33,9 +33,9 @@ struct NcclRoutes {
 /// Whether this NCCL moves bytes by the GPUs' copy engines, where GPUs reach each other's memory.
 bool nccl_has_copy_engines();
 
-/// Whether this rank lets NCCL take InfiniBand verbs, which it does unless NCCL's environment says
-/// otherwise; and copy engines, for which it shares memory by handles and sees how its GPUs are
-/// joined.
+/// Whether NCCL may use InfiniBand verbs on this rank: it has an adapter, and NCCL's environment
+/// variables do not forbid it. The second function says so of copy engines, which need GPUs that
+/// NVLink joins.
 bool nccl_can_take_rdma();
 bool nccl_can_take_copy_engines();
 

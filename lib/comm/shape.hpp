@@ -21,7 +21,8 @@ struct GroupShape {
   bool operator==(const GroupShape&) const = default;
 };
 
-/// Ranks by level. Of a group that is not there: the default.
+/// Topology, and the shapes of world, node and rail. A group that does not exist has the default
+/// shape.
 struct LevelShape {
   Topology topology;
   GroupShape world;

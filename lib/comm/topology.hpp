@@ -35,7 +35,7 @@ Topology declared_topology(int world_size, int node_size);
 /// Whether `group` consecutive ranks, from any multiple of it on, are alike: part of a node that
 /// divides it, or whole nodes that divide the job. False for nodes of unequal size.
 bool fits_nodes(const Topology& topology, std::size_t group);
-/// Topology of such a group by itself.
+/// Topology of a group that fits_nodes(), as if it were the whole job.
 Topology topology_of_group(const Topology& topology, int group);
 
 /// Node of a rank, and its number there.

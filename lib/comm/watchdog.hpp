@@ -1,9 +1,9 @@
-// Nobody hangs: a thread of every rank that looks twice a second whether the host waits too long in
-// an operation (lib/comm/flight_record.hpp), and whether the other ranks live
+// Ends a job that hangs. On every rank a thread looks twice a second whether the host waits too
+// long in an operation (lib/comm/flight_record.hpp), and whether the other ranks live
 // (lib/comm/lifeline.hpp). When an operation passes its deadline, or a rank dies or stops, one line
 // on standard error names rank and operation, every rank writes its flight record, and all end with
-// exit code 124, without help from MPI or the launcher. Time counts in looks of the thread, so that
-// a job that was suspended and goes on ends by nothing.
+// exit code 124, without help from MPI or the launcher. Time is counted in looks of the thread, so
+// that a job that was suspended and resumed is not ended.
 //
 // Rank 0 decides: the others tell it what they do with every look, and obey it. Ranks are numbered
 // as they were launched.
@@ -41,24 +41,25 @@ class Watchdog {
     std::function<void(ExitCode)> end = {};
   };
   explicit Watchdog(Setup setup);
-  /// Leaves, where that was not done.
+  /// Calls leave() where the program has not.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Deadline of the operations of this process. 0: there is none, and silent ranks are let be (a
-  /// debugger may have stopped them); dead ones never are.
+  /// Deadline of the operations of this process. 0: no deadline, and silent ranks are tolerated (a
+  /// debugger may have stopped them); a dead rank always ends the job.
   static void set_deadline(Seconds deadline);
   static Seconds deadline();
 
   /// Sets the folder that the flight record goes to; before that it is not written.
   void set_folder(const std::filesystem::path& folder);
-  /// Tells the others that all ranks end in order now: they do not miss this one any more, nor it
-  /// them. A launcher may kill who is left as soon as the first has ended with another code than 0.
-  /// The deadline holds on. Called before what all ranks do last together.
+  /// Tells the others that all ranks end in order now: they no longer watch for this rank's death,
+  /// nor it for theirs, since a launcher may kill the remaining ranks once one has ended with a
+  /// code other than 0. The deadline stays in force. Called before the last collective work of all
+  /// ranks.
   void leave();
-  /// Tells the others that this rank has said why it ends the job, and is about to: they say
-  /// nothing, and end by themselves with `code` where nobody else ends them. With the watchdog's
+  /// Tells the others that this rank has printed why it ends the job, and is about to end it. They
+  /// print nothing, and end with `code` where the launcher does not end them. With the watchdog's
   /// code all flight records are written, and this rank is ended here.
   void failing(ExitCode code);
   /// Waits, after an error that may be another rank's death, for the watchdog, which ends the

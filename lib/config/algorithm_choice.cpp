@@ -44,7 +44,7 @@ const collective::Algorithm& find(const std::vector<collective::Algorithm>& know
       key, name, other);
 }
 
-/// NCCL's own routes are to be taken where they do what is asked.
+/// Whether `auto` may take NCCL's own collectives: they can do what the configuration asks for.
 bool is_free_over_nccl(const TrainConfig& c) {
   return c.transport == comm::Transport::nccl && !c.zero.deterministic;
 }
@@ -65,13 +65,15 @@ bool is_rail(const Machine& machine) {
   return machine.node_count > 1 && machine.ranks_per_node == 1;
 }
 
-/// Whether what zeropp itself sends from such nodes is to be cut for several communicators.
+/// Whether messages between nodes of one rank are to be split over several NCCL communicators
+/// (lanes).
 bool takes_lanes(const TrainConfig& c, const Machine& machine) {
   const bool several = c.rail_lanes == 0 ? !machine.rdma : c.rail_lanes > 1;
   return is_rail(machine) && c.transport == comm::Transport::nccl && several;
 }
 
-/// The ranks that share a copy of everything: where weights are gathered and gradients reduced.
+/// The machine as one shard group sees it: the ranks that gather weights and reduce gradients
+/// together.
 Machine shard_group_of(Machine machine, std::size_t size) {
   machine.world_size = static_cast<int>(size);
   machine.ranks_per_node = std::min(machine.world_size, machine.ranks_per_node);

@@ -45,8 +45,8 @@ class AlgorithmTable {
   /// measure it, where the table has none of them.
   [[nodiscard]] std::string fastest(const Question& question,
                                     const std::vector<std::string>& candidates) const;
-  /// Microseconds, between the two nearest sizes in proportion; beyond the largest size in
-  /// proportion to it, below the least as there. NaN: not in the table.
+  /// Microseconds: interpolated linearly between the two nearest sizes, scaled with the size above
+  /// the largest, and that of the smallest size below it. NaN: not in the table.
   [[nodiscard]] double time(const Question& question, std::string_view algorithm) const;
 
  private:

@@ -259,7 +259,7 @@ bool is_without_effect(const Option& option) {
 
 namespace {
 
-/// Whether an option was said by a file, in words that are DeepSpeed's.
+/// Whether a configuration file set the option, under a key of DeepSpeed's.
 bool may_be_idle(const Option& option) {
   return (option.given || option.is_automatic) && !option.key.empty() &&
          !option.key.starts_with("zeropp.");
@@ -270,7 +270,8 @@ bool is_idle(const Option& option, const std::vector<Option>& all) {
   return option.in_effect && !option.in_effect() && !option.refused_idle;
 }
 
-/// Leaves an option out. False where it said what holds anyway, as an effective configuration does.
+/// Leaves an option out of the configuration. Returns false where its value is the one that holds
+/// anyway, as in an effective configuration that is read again.
 bool leave_out(Option& option) {
   const nlohmann::json said = value_of(option);
   const bool was_automatic = option.is_automatic;

@@ -100,8 +100,8 @@ struct Option {
   /// Predicate of an option that others may rule out: true, and resolve() refuses all but its
   /// default. It is part of the effective configuration all the same. Empty: never.
   std::function<bool(const std::vector<Option>& all)> ruled_out = {};
-  /// What a file is told whose key is ruled out, where that takes a line of its own: the value that
-  /// counts, why, and the remedy. Empty: effect_needs says it.
+  /// Warning for a configuration file whose key has no effect, where effect_needs does not suffice:
+  /// the value that counts, why, and the remedy. Empty: effect_needs has the text.
   std::function<std::string(const std::vector<Option>& all)> why_ruled_out = {};
   /// DeepSpeed refuses it without effect too, as an argument that a constructor does not have.
   bool refused_idle = false;

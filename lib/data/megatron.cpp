@@ -44,7 +44,8 @@ T number_at(std::span<const std::byte> bytes, std::size_t position) {
   return value;
 }
 
-/// The index, read once from begin to end; what it says of `bytes_of_ids` bytes of ids is checked.
+/// The index file, read once from begin to end. Its sizes are checked against a file of
+/// `bytes_of_ids` bytes of ids.
 class Index {
  public:
   explicit Index(const std::string& path) : path_(path), file_(path, O_RDONLY, "open") {

@@ -5,8 +5,8 @@
 
 namespace zeropp {
 
-/// Buffers that are made from now on fail where all that are held would be more than so many
-/// bytes; 0: as many as there are. No effect in a build without CUDA.
+/// Limits the GPU memory of all buffers of this process to so many bytes (0: no limit): making a
+/// buffer that would exceed it fails. No effect in a build without CUDA.
 void limit_gpu_memory(std::size_t bytes);
 
 }  // namespace zeropp

@@ -11,7 +11,7 @@ class OutOfMemory : public Error {
  public:
   OutOfMemory(MemoryKind kind, const std::string& message)
       : Error(ExitCode::environment, message), kind_(kind) {}
-  /// Kind of the memory that there is no more of.
+  /// Kind of the memory that ran out.
   [[nodiscard]] MemoryKind kind() const { return kind_; }
 
  private:

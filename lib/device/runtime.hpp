@@ -79,7 +79,7 @@ const Runtime* cuda_runtime();
 
 /// Visible GPUs in the driver's order; empty in a build without CUDA or where there is no driver.
 std::vector<GpuInfo> visible_gpus();
-/// Whether these are several, and NVLink joins each with every other.
+/// Whether there are several visible GPUs, each joined with every other by NVLink.
 bool nvlink_joins_gpus();
 /// Reason why visible_gpus() is empty: one line with the remedy.
 std::string no_gpu_reason();

@@ -178,8 +178,8 @@ struct Recorder {
   std::vector<CheckpointRow> checkpoints;  ///< where the run saves itself
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;  ///< where the engine measures them
-  /// What copies of the weights the checkpoint had that the run goes on from: `none`; those of the
-  /// weights before the last step, `behind`; or after it, `current`.
+  /// Copies of the weights in the checkpoint that the run goes on from: `none`, `behind` (of the
+  /// weights before its last step) or `current` (of those after it).
   std::string copies_found = "none";
   std::vector<CodecRow> codecs;                   ///< where they depend on step or unit
   std::vector<WidthRow> widths;                   ///< with adaptive bits
@@ -192,7 +192,7 @@ struct Recorder {
       false;  ///< ended before its time: gradients were not finite, whatever the loss scale
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
 
-  /// The row with these keys, made when new. The reference stays valid.
+  /// Returns the row with these keys, and makes it where there is none. The reference stays valid.
   CollectiveRow& collective(const CollectiveRow& keys);
 };
 

@@ -20,8 +20,8 @@ namespace zeropp::train {
 
 class Checkpoints {
  public:
-  /// The references outlive this. Throws AgreedError: a folder to
-  /// save to that holds checkpoints which the run does not go on from.
+  /// The references outlive this object. Throws AgreedError where the folder to save to holds
+  /// checkpoints that the run does not go on from.
   Checkpoints(const config::TrainConfig& config, const app::Context& context, const Tokens& tokens);
 
   /// Restores the newest checkpoint that is whole, and returns how many steps it is after. Damaged
@@ -39,7 +39,7 @@ class Checkpoints {
   void end_early(std::uint64_t done, Session& session);
 
  private:
-  /// Each of the two leaves in the recorder what it cost.
+  /// Both functions leave their cost in the recorder.
   void save(std::uint64_t done, Session& session);
   void commit(Session& session);
   /// Completes the last checkpoint: nothing is left to do when it returns.

@@ -200,7 +200,8 @@ bool refuses_update_in_backward(const TrainConfig& config) {
   }
 }
 
-/// The run after it; none where it is nothing new, is refused, or cannot be planned.
+/// Configuration after `remedy`, with its memory; none where the remedy changes nothing, is
+/// refused, or cannot be planned.
 std::optional<Changed> after(const Remedy& remedy, TrainConfig config, const Topology& topology,
                              std::size_t vocab_size) {
   try {
@@ -217,8 +218,7 @@ std::optional<Changed> after(const Remedy& remedy, TrainConfig config, const Top
   }
 }
 
-/// Flags that offload all of the optimizer, from how `config` has it now; empty where it is
-/// offloaded already.
+/// Flags that offload the whole optimizer, where `config` does not yet; empty where it does.
 const char* offloading(const TrainConfig& config) {
   const zero::OffloadOptimizerOptions& offload = config.zero.offload_optimizer;
   if (!offload.enabled()) return "--offload-optimizer cpu";

@@ -26,9 +26,9 @@ class MemoryNeed {
   /// what is left, and what would fit.
   void enforce_limit() const;
 
-  /// Calls make(). Where it throws OutOfMemory of the device that computes, throws that again with
-  /// the run's largest parts and what would fit, or, on the host, need less. Beside a GPU, where
-  /// the host's memory ran out, with what the run leaves to it.
+  /// Calls make(). Where it throws OutOfMemory, throws Error with a longer message. It names the
+  /// run's largest parts and what would fit (on the host: what would need less); where a GPU
+  /// computes and the host's memory ran out, what the run keeps there.
   template <class Make>
   void explain(const Make& make) const {
     try {
@@ -40,11 +40,10 @@ class MemoryNeed {
 
  private:
   [[nodiscard]] std::string explained(const OutOfMemory& error) const;
-  /// Text of an error of the host's memory in a run that computes on a GPU.
+  /// Message where the host's memory ran out in a run that computes on a GPU.
   [[nodiscard]] std::string explained_beside_gpu(const OutOfMemory& error) const;
   /// Changes with which the run would take at most `capacity` bytes, as a clause. `of_host`: the
-  /// memory of the host is what is short, how much it has is not known, and what is offloaded stays
-  /// in it.
+  /// host's memory ran out, whose capacity is not known; what is offloaded stays in it.
   [[nodiscard]] std::string remedies(std::size_t capacity, bool of_host) const;
 
   const config::TrainConfig& config_;

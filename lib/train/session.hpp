@@ -21,12 +21,12 @@
 
 namespace zeropp::train {
 
-/// Callbacks of who follows a run. Called on every rank, in the same order; empty ones are left
-/// out.
+/// Callbacks by which a program follows a run. Every rank calls them, in the same order; empty ones
+/// are not called.
 struct Watch {
-  /// Decides before the step after `steps_done` others: true ends the run. `interrupt` is the
-  /// signal that any rank had got when the step before ended (lib/app/interrupt.hpp), or 0, the
-  /// same on all ranks; so is the answer.
+  /// Decides, before each step, whether the run ends here (true). `steps_done`: steps so far.
+  /// `interrupt` is the signal that any rank had received when the step before ended
+  /// (lib/app/interrupt.hpp), or 0. It is the same on all ranks, and the answer has to be.
   std::function<bool(std::uint64_t steps_done, int interrupt)> end_early;
   std::function<void(std::uint64_t steps_done, const trace::StepRow&)> stepped;
   std::function<void(const trace::EvaluationRow&)> evaluated;
@@ -41,8 +41,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Steps from `first`, that so many are done, to train_steps; an evaluation before the first,
-  /// after the last, and every evaluation_interval steps where that is set. Once.
+  /// Runs steps [first, train_steps), with an evaluation before the first step, after the last, and
+  /// after every evaluation_interval steps where that is set. Call it once.
   void run(const Watch& watch, std::uint64_t first = 0);
 
   [[nodiscard]] trace::Recorder& recorder() { return recorder_; }
@@ -53,14 +53,15 @@ class Session {
 
  private:
   void make_groups();
-  /// Whether training can go on.
+  /// Runs one step. Returns whether training can go on.
   [[nodiscard]] bool step(std::uint64_t step);
-  /// Keeps the times of what followed the gradients of the last recorded step.
+  /// Adds the times of the norm and the update to the last recorded step.
   void keep(const zero::UpdateTimes& times);
   void evaluate(std::uint64_t steps_done, const Watch& watch);
-  /// An evaluation of the mean of the last weights; leaves the last ones.
+  /// Evaluates the mean of the weights after the last steps, then restores the last weights.
   void evaluate_averaged();
-  /// Sums over all ranks of the losses of all held-out batches, and of those of each part of them.
+  /// Returns sums of losses over all ranks: of all held-out batches, then of each of `parts` parts
+  /// of them.
   [[nodiscard]] std::vector<double> held_out_sums(std::size_t parts);
 
   const config::TrainConfig& config_;

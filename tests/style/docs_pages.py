@@ -1,6 +1,6 @@
 # ctest: name=docs_pages timeout=60 labels=style
 """The pages in docs/: lines and pages of a length that is read, contents that have every page, drawings that their
-scripts make, and exit codes and messages that programs have."""
+scripts make, exit codes and messages that programs have, and files that developers are sent to."""
 
 import importlib.util
 import os
@@ -98,12 +98,28 @@ def walks(name, page):
                 yield f"{name}: row {number} looks for {word} in {file}, which has none"
 
 
+PLACEHOLDER = re.compile(r"(?<![A-Za-z])[A-Z]{3,}(?![A-Za-z])|[*{]")  # NAME, STEM, ROOM
+
+
+def paths(name, page):
+    """The files and folders that a page names from the root of the tree are there."""
+    tops = {path.name for path in SOURCE.iterdir() if path.is_dir() and not path.name.startswith(("build", "out", "."))}
+    for word in re.findall(r"`([\w./-]+/[\w./-]*)`", page):
+        path = word.replace("zpp_validate/", "validation/zpp_validate/", 1) if word.startswith("zpp_validate/") else word
+        known = path.split("/")[0] not in tops or PLACEHOLDER.search(path) or (SOURCE / path).exists()
+        if not known and not list((SOURCE / path).parent.glob(f"{(SOURCE / path).name}.*")):  # a header and its source
+            yield f"{name}: {word} is not there"
+
+
+assert len(list(paths("planted", "`lib/gone.hpp` `zpp_validate/gone.py` `lib/model/NAME.hpp` `lib/base` `build/bin/gone`"))) == 2
 assert len(list(walks("planted", "| 2 [a](../../lib/base/gone.hpp) | `Gone::gone()` |\n"))) == 3
 assert len(list(unlisted(""))) > 20
 assert len(list(too_long("planted", "x" * 121 + "\n| " + "x" * 200 + "\n" + "\n" * 130))) == 2
 errors = [error for page in sorted(DOCS.rglob("*.md")) for error in too_long(page.relative_to(SOURCE).as_posix(),
                                                                              page.read_text())]
 errors += [*unlisted((DOCS / "index.md").read_text()), *drawings(), *exit_codes(), *messages()]
+for page in (SOURCE / "CONTRIBUTING.md", *sorted((DOCS / "developers").glob("*.md"))):
+    errors += paths(page.relative_to(SOURCE).as_posix(), page.read_text())
 for walk in ("codec", "step"):
     page = (DOCS / "developers" / f"{walk}.md").read_text()
     errors += walks(f"docs/developers/{walk}.md", page)

@@ -16,7 +16,8 @@ namespace zeropp::codec {
 namespace cuda {
 namespace {
 
-/// What is summed: `range` says of which scales in integers, where the format has such sums.
+/// Images whose values are summed. `range`: scales for which the sum is made in integers, in
+/// formats that have such sums.
 struct Summands {
   ConstWireImages in;
   unsigned images;

@@ -36,7 +36,7 @@ struct RuleShape {
   [[nodiscard]] __device__ __forceinline__ std::size_t values() const {
     return wire.blocks << log2_block;
   }
-  /// What the image has of the block in which wire value `at` lies.
+  /// Stored scale (and minimum) of the block in which wire value `at` lies.
   template <class Stored, class Byte>
   [[nodiscard]] __device__ __forceinline__ auto* stored(Byte* image, std::size_t at) const {
     using Entry = std::conditional_t<std::is_const_v<Byte>, const Stored, Stored>;
@@ -60,7 +60,7 @@ __device__ __forceinline__ void load_group(const Cursor& cursor, const Memory* m
   }
 }
 
-/// Writes those that have memory, or adds them to what is there.
+/// Writes the decoded values that have a place in memory, or adds them to the values there (kOnto).
 template <bool kOnto, class Memory>
 __device__ __forceinline__ void store_group(const Cursor& cursor, const float (&values)[kGroup],
                                             Memory* memory, unsigned ahead) {

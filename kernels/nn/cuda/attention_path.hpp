@@ -13,10 +13,10 @@ namespace zeropp::nn::cuda_ops {
 class AttentionPath {
  public:
   virtual ~AttentionPath() = default;
-  /// For the trace: "cudnn 9.14.0".
+  /// Name for the trace: "cudnn 9.14.0".
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Why it does not compute this shape, forward and backward, deterministic or not: one line;
-  /// empty when it does. The same answer in every call of a process.
+  /// Reason, one line, why this path cannot compute the shape forward and backward, deterministic
+  /// or not; empty where it can. The same answer in every call of a process.
   [[nodiscard]] virtual std::string refusal(const AttentionShape&, Dtype compute) const = 0;
   [[nodiscard]] virtual std::size_t saved_bytes(const AttentionShape&, Dtype compute) const = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes(const AttentionShape&, Dtype compute) const = 0;
@@ -38,8 +38,8 @@ struct FusedAttention {
 };
 const FusedAttention& fused_attention();
 
-/// What runs for a shape. `reason` says why it is not the fused attention, and is empty where it
-/// is.
+/// Attention that runs for a shape. `reason` says why it is not the fused attention, and is empty
+/// where it is.
 struct AttentionChoice {
   const AttentionPath& path;
   std::string reason;

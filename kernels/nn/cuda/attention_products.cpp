@@ -86,7 +86,7 @@ class ProductAttention final : public AttentionPath {
   [[nodiscard]] std::size_t saved_bytes(const AttentionShape& shape, Dtype compute) const override {
     return cuda_sizes::product_attention_saved(shape, compute);
   }
-  /// What products need, scores or dP, and dS.
+  /// Workspace of the products, of scores or dP, and of dS.
   [[nodiscard]] std::size_t workspace_bytes(const AttentionShape& shape,
                                             Dtype compute) const override {
     return cuda_sizes::product_attention_workspace(shape, compute);
@@ -145,11 +145,11 @@ class ProductAttention final : public AttentionPath {
     require(saved, saved_bytes(shape, qkv.dtype) / sizeof(float), Dtype::fp32,
             "attention probabilities");
   }
-  /// The workspace behind what products use.
+  /// Workspace behind the part that products use.
   static float* squares_of(const NnContext& context) {
     return context.workspace.as<float>() + kProductWorkspace / sizeof(float);
   }
-  /// Those of sequence s, in `saved`, which is typed fp32 whatever it holds.
+  /// Probabilities of sequence s in `saved`, which has the type fp32 whatever it holds.
   template <class AnyView>
   static AnyView probabilities(const Heads& heads, const AnyView& saved, std::size_t s) {
     const std::size_t floats = heads.square_bytes(heads.dtype) / sizeof(float);

@@ -63,7 +63,7 @@ __device__ __forceinline__ void add_rows(std::size_t n, const T* values, std::si
   for (int i = 0; i < W; ++i) total[i] = sum[i];
 }
 
-/// How many of sorted[0 .. n) are sorted[0].
+/// Number of elements at the begin of sorted[0 .. n) that equal sorted[0].
 __device__ std::size_t run_length(const std::int32_t* sorted, std::size_t n) {
   const std::int32_t first = sorted[0];
   std::size_t low = 1;

@@ -28,7 +28,7 @@ struct Matrix {
   std::size_t batch_stride = 0;
 };
 
-/// What is done to a b + c before it is written as d.
+/// Operation on a b + c before it is written as d.
 enum class Epilogue {
   none,
   bias,       ///< d = a b + c + bias
@@ -58,9 +58,9 @@ struct Product {
 };
 
 /// Enqueues the product. False when the library has no algorithm for it; nothing was done then.
-/// Where NnContext::autotune is set, the first of its kind waits for the stream and, where c is d,
-/// allocates another d meanwhile; without memory for it the heuristics choose.
-/// Throws std::invalid_argument when the workspace is too small, CudaError.
+/// With NnContext::autotune the first product of its shape waits for the stream and, where c is d,
+/// allocates another d meanwhile; without memory for it cuBLASLt's heuristics choose. Throws
+/// std::invalid_argument when the workspace is too small, CudaError.
 [[nodiscard]] bool try_multiply(const NnContext&, const Product&);
 /// Calls try_multiply() for a product that the library must know, or throws CudaError.
 void multiply(const NnContext&, const Product&);

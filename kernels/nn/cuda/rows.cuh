@@ -23,7 +23,7 @@ struct alignas(W * sizeof(T)) Pack {
   __device__ __forceinline__ float operator[](int i) const { return to_float(value[i]); }
 };
 
-/// What the hardware does with two 16-bit elements in one register.
+/// Hardware operations on two 16-bit elements in one register.
 template <class T>
 struct Pair;
 

@@ -21,7 +21,8 @@ struct RunningSoftmax {
   float largest = -INFINITY;
   float sum = 0.0F;
 
-  /// What exponents are taken relative to: finite where nothing but -infinity was seen.
+  /// Value that exponents are taken relative to: the largest so far, or 0 where only -infinity was
+  /// seen.
   __device__ static float base(float largest) { return largest == -INFINITY ? 0.0F : largest; }
 
   template <int N>

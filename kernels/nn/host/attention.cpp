@@ -9,7 +9,7 @@ namespace zeropp::nn::host {
 
 namespace {
 
-/// Where head i % heads of sequence i / heads begins in qkv and in y.
+/// Offsets in qkv and in y at which head i % heads of sequence i / heads begins.
 struct Heads {
   AttentionShape shape;
 

@@ -28,7 +28,7 @@ class NcclCopies {
   /// `stream`: the group's own; `links`: to its ranks. Throws Error(environment) where not all
   /// ranks reach each other's memory.
   void open_peers(const Stream& stream, const std::vector<LinkClass>& links);
-  /// What the communicator answers as peer_memory().
+  /// Answer of the communicator's peer_memory().
   [[nodiscard]] PeerMemory* peers(std::span<const std::byte> memory) const;
 
   /// Collective. Throws Error(environment) where NCCL cannot let others into the memory.

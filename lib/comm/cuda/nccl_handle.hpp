@@ -86,7 +86,7 @@ class NcclHandle {
   static void watch(Seconds waited);
 
   void require_alive() const;
-  /// Throws where it is an error.
+  /// Throws Error where `status` is an error.
   void require(ncclResult_t status) {
     if (status != ncclSuccess) fail(status);
   }

@@ -166,7 +166,8 @@ cudaEvent_t event_of(void* native) { return static_cast<cudaEvent_t>(native); }
 
 StreamWatch stream_watch = nullptr;
 
-/// Asks query() until the GPU has come as far, under the eyes of the watch.
+/// Polls query() until the GPU has finished that work; the watch may end the wait
+/// (stream_watch.hpp).
 template <class Query>
 void wait_watched(const Query& query) {
   constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
@@ -267,8 +268,9 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 }
 
 std::vector<GpuInfo> ask_for_gpus() {
-  // Streams beyond the eight queues that a process has unless told would wait for each other. The
-  // driver reads this when it starts; what the user has set stays.
+  // By default CUDA gives a process eight hardware queues; with more streams than queues, unrelated
+  // streams would wait for each other. The driver reads the variable when it starts; a value that
+  // the user has set stays.
   (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {

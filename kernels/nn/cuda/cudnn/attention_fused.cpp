@@ -26,7 +26,8 @@
 #include "kernels/nn/cuda/views.hpp"
 #include "kernels/nn/cuda_sizes.hpp"
 
-/// What the front end calls cuDNN through. It declares the name and leaves the definition to us.
+/// Handle of libcudnn that cuDNN's front end calls functions through. The front end declares it and
+/// leaves the definition to the program.
 void* cudnn_frontend::cudnn_dlhandle = nullptr;  // NOLINT: the front end's variable
 
 namespace zeropp::nn::cuda_ops {
@@ -35,8 +36,8 @@ namespace {
 
 namespace fe = cudnn_frontend;
 
-/// Where the toolkit's and cuDNN's libraries lay at build time, for machines whose loader does not
-/// know them.
+/// Folders of the toolkit's and cuDNN's libraries at build time, for machines whose loader does not
+/// find them.
 constexpr const char* kToolkitFolder = ZEROPP_CUDA_LIBRARY_FOLDER;
 constexpr const char* kCudnnFolder = ZEROPP_CUDNN_LIBRARY_FOLDER;
 
@@ -46,7 +47,7 @@ enum class Pass : std::uint8_t {
   backward_ordered,  ///< the same bits in every run
 };
 
-/// What a plan depends on.
+/// Key of a cached plan: everything that the plan depends on.
 struct Key {
   std::int64_t sequences;
   std::int64_t length;
