@@ -6,30 +6,33 @@ import re
 import svg
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "results" / "beside-fsdp2.md"
-COLOURS = (("FSDP2", svg.QUIET), ("ZeRO-3", svg.FULL), ("ZeRO++", svg.CODED))
-LEFT, WIDTH, BAR, GROUP = 190, 480, 16, 66
+BARS = (("FSDP2", svg.QUIET), ("FSDP2 hybrid", svg.QUIET), ("ZeRO-3", svg.FULL), ("ZeRO++", svg.CODED))
+LEFT, WIDTH, BAR, GROUP = 190, 400, 16, 66
 
 
 def rows():
-    """(what was trained, the three times) of each row of milliseconds of the table."""
-    for line in PAGE.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and len(cells) == 5 and re.fullmatch(r"[\d.]+", cells[1]):
-            yield cells[0], [float(cell) for cell in cells[1:4]]
+    """(what was trained, its times as (name, time, colour)) of each row of the table of steps."""
+    table = re.search(r"<!-- table: steps -->(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL)[1].strip().splitlines()
+    head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    for cells in lines:
+        row = dict(zip(head, cells))
+        times = [(name, float(row[name]), colour) for name, colour in BARS if row[name] != "-"]
+        yield f"{row['model']}, {row['GPUs']} GPUs", times
 
 
 def draw():
     found = list(rows())
-    drawing = svg.Drawing(760, 50 + GROUP * len(found), "Milliseconds of a training step: FSDP2, ZeRO-3 and ZeRO++")
-    drawing.legend(LEFT, 22, [(colour, name) for name, colour in COLOURS])
-    longest = max(max(times) for _, times in found)
-    for number, (what, times) in enumerate(found):
-        top = 46 + GROUP * number
-        drawing.words(LEFT - 12, top + 1.5 * BAR, what, 13, "end")
-        for bar, (time, (_, colour)) in enumerate(zip(times, COLOURS)):
+    drawing = svg.Drawing(760, 50 + sum(GROUP + BAR * (len(times) - 3) for _, times in found), "Milliseconds of a training step: FSDP2, ZeRO-3 and ZeRO++")
+    drawing.legend(LEFT, 22, [(colour, name) for name, colour in BARS if "hybrid" not in name])
+    longest = max(time for _, times in found for _, time, _ in times)
+    top = 46
+    for what, times in found:
+        drawing.words(LEFT - 12, top + len(times) * BAR / 2, what, 13, "end")
+        for bar, (name, time, colour) in enumerate(times):
             length = WIDTH * time / longest
             drawing.box(LEFT, top + BAR * bar, length, BAR - 2, fill=colour)
-            drawing.words(LEFT + length + 6, top + BAR * bar + BAR / 2 - 1, f"{time:.1f} ms", 11, "start")
+            drawing.words(LEFT + length + 6, top + BAR * bar + BAR / 2 - 1, f"{time:.1f} ms" + (", hybrid sharding" if "hybrid" in name else ""), 11, "start")
+        top += GROUP + BAR * (len(times) - 3)
     return drawing
 
 

@@ -1,6 +1,6 @@
 """Tables of measured results, worked out from the raw data that is kept in results/.
 
-The table `headline` is README's: training beside PyTorch FSDP2, and what compression does to the loss.
+README has `headline`, training beside PyTorch FSDP2, and `losses`, what compression does to the loss.
 """
 
 import csv
@@ -20,13 +20,13 @@ CONVERGENCE = "results/host-2core/convergence"
 CORPUS = "results/4x-NVIDIA-H200/text-differences/core"
 DIFFERENCES = "results/4x-NVIDIA-H200/weight-differences"
 
-# (what is compared, study, shape, how the peer's runs begin, name of the run of ZeRO++)
-BESIDE_FSDP2 = (("ms: 1.64 B, 4 GPUs", "nvlink", "1.64b", "fsdp2", "qwz-qgz"),
-                ("ms: 6.86 B, 2 GPUs", "larger", "6.86b", "fsdp2", "all"),
-                ("ms: 18.7 B, 8 GPUs", "eight", "18.7b", "fsdp2", "qwz-qgz"),
-                ("ms: 1.64 B, 2 nodes", "nodes", "1.64b", "fsdp2", "all"),
-                ("ms: FSDP2 hybrid", "nodes", "1.64b", "hybrid", "all"),
-                ("ms: 6.86 B, differences", "copies", "6.86b", "hybrid", "differences"))
+# (parameters, GPUs, links between them, study, shape, run of ZeRO++, its parts) of each row.
+NODES = "2 nodes x 2"
+BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "qwZ, qgZ"),
+                ("6.86 B", "2", "NVLink", "larger", "6.86b", "all", "qwZ, hpZ, qgZ"),
+                ("18.7 B", "8", "NVLink", "eight", "18.7b", "qwz-qgz", "qwZ, qgZ"),
+                ("1.64 B", NODES, "sockets", "nodes", "1.64b", "all", "qwZ, hpZ, qgZ"),
+                ("6.86 B", NODES, "sockets", "copies", "6.86b", "differences", "weight differences, qgZ"))
 OF_README = ("nvlink", "eight", "nodes", "copies")
 
 
@@ -54,7 +54,7 @@ def step(rows):
 
 
 def loss(programs, folder, setting):
-    """The difference of a setting to ZeRO-3, and the verdict in words of its own with the interval."""
+    """The difference of a setting to ZeRO-3, its interval, and the verdict in words of its own."""
     with h5py.File(programs.root / folder / "judged.h5") as file:
         rows = file["judged"]
         index = list(rows["setting"][:]).index(setting.encode())
@@ -63,21 +63,25 @@ def loss(programs, folder, setting):
         from zpp_validate.convergence import judged
         verdict = judged.shown(rows["verdict"][index].decode())
         words = {judged.OPEN: "neither worse nor equal shown"}.get(verdict, verdict.replace(judged.WITHIN, f" by less than {file.attrs['margin']:g}"))
-        return f"{mean:+.4f}", f"{words} ({low:+.4f} to {high:+.4f})"
+        return f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", words
 
 
-def beside_fsdp2(programs):
-    """(what is compared, name of the study, milliseconds of FSDP2, ZeRO-3 and ZeRO++) of each row."""
-    for what, name, shape, peer, compressed in BESIDE_FSDP2:
+def beside_fsdp2(programs, link=None):
+    """Milliseconds of a step, and the bytes of it that cross nodes with ZeRO-3 and with ZeRO++; `link`: which studies, with links
+    to their raw data. The ratio is that of the fastest FSDP2."""
+    head = ["model", "GPUs", "links", "FSDP2", "FSDP2 hybrid", "ZeRO-3", "ZeRO++", "FSDP2 / ZeRO++", "parts of ZeRO++", "GB between nodes"]
+    cells = []
+    for model, gpus, links, name, shape, run, parts in BESIDE_FSDP2:
+        if link is not None and name not in link:
+            continue
         rows = study(programs, name, shape)
-        peers = [row for other, same in rows.items() if other.startswith(peer) for row in same]
-        yield what, name, [step(peers), step(rows["none"]), step(rows[compressed])]
-
-
-def steps(programs):
-    """The times of README's table, with ratios in columns."""
-    rows = [[what.removeprefix("ms: "), *(f"{time:.1f}" for time in times), f"{times[0] / times[2]:.1f}x"] for what, _, times in beside_fsdp2(programs)]
-    return markdown.table(["milliseconds a step", "FSDP2", "ZeRO-3", "ZeRO++", "FSDP2 / ZeRO++"], rows, right=(1, 2, 3, 4))
+        peers = [[row for other, same in rows.items() if other.startswith(peer) for row in same] for peer in ("fsdp2", "hybrid")]
+        fsdp2 = [step(same) if same else None for same in peers]
+        zero3, compressed = step(rows["none"]), step(rows[run])
+        sent = " to ".join(f"{rows[each][0].counted / 1e9:.2f}" for each in ("none", run)) if gpus == NODES else "-"
+        cells.append([model if link is None else f"[{model}][{name}]", gpus, links, *("-" if time is None else f"{time:.1f}" for time in fsdp2),
+                      f"{zero3:.1f}", f"{compressed:.1f}", f"{min(filter(None, fsdp2)) / compressed:.1f}x", parts, sent])
+    return markdown.table(head, cells, right=(3, 4, 5, 6, 7, 9))
 
 
 def plugin(programs):
@@ -109,19 +113,17 @@ def crossings(programs):
 
 
 def headline(programs):
-    """At most eight rows."""
-    cells = []
-    for what, name, times in beside_fsdp2(programs):
-        if name not in OF_README:
-            continue
-        cells.append([f"[{what}][{name}]", *(f"{time:.1f}" for time in times), f"{times[1] / times[2]:.1f}x as fast as ZeRO-3, {times[0] / times[2]:.1f}x as FSDP2"])
-    rows = study(programs, "nodes", "1.64b")
-    sent = [rows["fsdp2"][0].loopback, rows["none"][0].counted, rows["all"][0].counted]
-    cells.append(["[GB between nodes][nodes]", *(f"{each / 1e9:.2f}" for each in sent), f"{sent[1] / sent[2]:.1f}x less than ZeRO-3"])
-    for what, link, folder, setting in (("loss", "corpus", CORPUS, "zero++"), ("loss, differences", "differences", f"{DIFFERENCES}/core", "zero++ with differences")):
-        difference, verdict = loss(programs, folder, setting)
-        cells.append([f"[{what}][{link}]", "-", "0", difference, verdict])
-    return markdown.table(["measured", "FSDP2", "ZeRO-3", "ZeRO++", "in short"], cells, right=(1, 2, 3))
+    """README's rows of beside_fsdp2()."""
+    return beside_fsdp2(programs, OF_README)
+
+
+def losses(programs):
+    """README's differences of the loss to that of ZeRO-3."""
+    rows = [[f"[{what}][{link}]", *loss(programs, folder, setting)]
+            for what, link, folder, setting in (("int8 weights, int4 gradients", "corpus", CORPUS, "zero++"),
+                                                ("int4 weight differences, int4 gradients", "differences",
+                                                 f"{DIFFERENCES}/core", "zero++ with differences"))]
+    return markdown.table(["ZeRO++ sends", "loss above ZeRO-3's", "95 % interval", "verdict"], rows, right=(1,))
 
 
 SHORTER = {"beta=0.0,dtype=fp32,hops=both,reset_period=0": "both", "beta=0.0,dtype=fp32,hops=intra,reset_period=0": "one hop",
@@ -173,7 +175,7 @@ def savings(programs):
 SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict"]
 CLAIM = ["claim", "difference", "95 % interval", "p", "verdict"]
 TABLES = {
-    "headline": headline, "steps": steps, "plugin": plugin, "crossings": crossings, "savings": savings,
+    "headline": headline, "losses": losses, "steps": beside_fsdp2, "plugin": plugin, "crossings": crossings, "savings": savings,
     "predictions": predictions,
     "safe-known-entropy": chapter(f"{CONVERGENCE}/reduced", 0, SETTING),
     "safe-text": chapter(f"{CONVERGENCE}/order", 0, SETTING),

@@ -1,5 +1,6 @@
 # ctest: name=readme timeout=30 labels=style
-"""README is as short as a first page is read, and each of its links leads to a file or a heading that is there."""
+"""README is as short as a first page is read, each of its links leads to a file or a heading that is there, and what it
+answers by a page the documentation's first page answers by the same."""
 
 import os
 import re
@@ -27,8 +28,8 @@ def complaints(text, root):
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS and not line.startswith("|"):
             yield f"README.md:{number}: {len(line)} columns, {COLUMNS} are the most"
-    measured = re.search(r"<!-- table: headline -->(.*?)<!-- end -->", text, re.DOTALL)
-    rows = measured[1].strip().splitlines()[2:] if measured else []
+    tables = re.findall(r"<!-- table: (?:headline|losses) -->(.*?)<!-- end -->", text, re.DOTALL)
+    rows = [row for table in tables for row in table.strip().splitlines()[2:]]
     if not 0 < len(rows) <= ROWS:
         yield f"README.md: {len(rows)} rows of measured results, 1 to {ROWS} are shown"
     for row in rows:
@@ -43,12 +44,32 @@ def complaints(text, root):
             yield f"README.md: {target} has no heading {anchor}"
 
 
+def answers(page, text):
+    """Of each row below "I want to ...": the wish and the page, from the root of the tree."""
+    rows = re.findall(r"^\| ([a-z][^|]*?) +\|[^|]*\| \[[^\]]*\]\(([^)]*)\) +\|$",
+                      text.partition("## I want to ...")[2], re.MULTILINE)
+    return {wish: os.path.normpath(page.parent / target) for wish, target in rows}
+
+
+def other_answers(text, index):
+    own, others = answers(Path("README.md"), text), answers(Path("docs/index.md"), index)
+    if len(own) < 5:
+        yield "README.md: hardly a row below 'I want to ...'"
+    for wish, page in own.items():
+        if others.get(wish) != page:
+            yield f"README.md: '{wish}' leads to {page}, and in docs/index.md to {others.get(wish, 'nothing')}"
+
+
 planted = ("x\n" * 160 + "w " * 1100 + "\n[a](gone.md) [b](README.md#no-such-heading)\n[c]: lost.md\n<!-- table: "
            "headline -->\n| a |\n| - |\n| b |\n<!-- end -->\n")
 found = list(complaints(planted, SOURCE))
 assert [any(words in each for each in found) for words in
         ("lines", "words", "columns", "no link to raw data", "gone.md is not", "lost.md is not",
          "no heading")] == [True] * 7, found
-errors = list(complaints((SOURCE / "README.md").read_text(), SOURCE))
+rows = "## I want to ...\n" + "".join(f"| {wish} | | [P]({wish}.md) |\n" for wish in "abcdef")
+others = rows.replace("a.md", "../a.md").replace("| b ", "| z ")
+assert len(list(other_answers(rows, others))) == 5, "other pages, and a wish that is not there"
+text = (SOURCE / "README.md").read_text()
+errors = [*complaints(text, SOURCE), *other_answers(text, (SOURCE / "docs" / "index.md").read_text())]
 print("\n".join(errors))
 sys.exit(1 if errors else 0)
