@@ -3,6 +3,7 @@
 its path; a name that is none gets the nearest; and a command imports no other's modules."""
 
 import ast
+import json
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import unittest
 
+import validate
 from zpp_validate import command_line
 from zpp_validate.commands import COMMANDS
 
@@ -21,8 +23,29 @@ CALLED_BY_PROGRAMS = {"html"}  # which name the Python: it says itself what that
 SKIPPED, USAGE, ENVIRONMENT = 77, 2, 3
 
 
+# Prints the help of the commands that it is given, each in a process of its own, so that none finds what another imported.
+HELPS = """
+import json, multiprocessing, sys, validate
+with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+    helps = pool.starmap(validate.run, [(name, "--help") for name in sys.argv[1:]], chunksize=1)
+print(json.dumps([[done.returncode, done.stdout, done.stderr] for done in helps]))
+"""
+
+
 def run(*words, program=VALIDATION / "zpp-validate", **options):
-    return subprocess.run([sys.executable, program, *words], capture_output=True, text=True, timeout=60, check=False, **options)
+    """The program itself; what does not need one goes through validate.run()."""
+    return subprocess.run([sys.executable, program, *words], capture_output=True, text=True, timeout=60, check=False,
+                          **options)
+
+
+def helps_without(module, names):
+    """{name: result} of the helps of these commands in a Python that has no such module."""
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, f"{module}.py").write_text(f"raise ModuleNotFoundError('none', name='{module}')\n")
+        path = os.pathsep.join([folder, os.environ["PYTHONPATH"]])
+        done = run("-c", HELPS, *names, program="-B", env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0, done
+    return {name: subprocess.CompletedProcess(name, *found) for name, found in zip(names, json.loads(done.stdout))}
 
 
 class ValidateCommand(unittest.TestCase):
@@ -32,7 +55,7 @@ class ValidateCommand(unittest.TestCase):
         self.assertTrue(listed.stdout.startswith("example: zpp-validate check "))
         for name, command in COMMANDS.items():
             self.assertRegex(listed.stdout, rf"(?m)^  {name} +{re.escape(command.summary)}$")
-            done = run(name, "--help")
+            done = validate.run(name, "--help")
             if done.returncode == SKIPPED and name in NEEDS_TORCH:
                 continue
             self.assertEqual((done.returncode, done.stderr), (0, ""), done)
@@ -40,7 +63,8 @@ class ValidateCommand(unittest.TestCase):
             self.assertIn(command.summary, done.stdout)
             flags = {word for word in shlex.split(command.example) if word.startswith("-")}
             self.assertEqual(flags - set(re.findall(r"(?<!\w)--?[a-z][\w-]*", done.stdout.partition("\n")[2])), set(), name)
-        self.assertEqual(run("html", "--help-all").stdout, run("html", "--help").stdout, "zpp_plan report --help-all")
+        self.assertEqual(validate.run("html", "--help-all").stdout, validate.run("html", "--help").stdout,
+                         "zpp_plan report --help-all")
 
     def test_every_module_with_a_main_is_a_command(self):
         package = VALIDATION / "zpp_validate"
@@ -54,9 +78,12 @@ class ValidateCommand(unittest.TestCase):
         self.assertGreater(len(links), 10)
         for link in links:
             name = next(name for name, command in COMMANDS.items() if command.module.endswith(f".{link.stem}"))
-            done = run("--help", program=link)
+            self.assertEqual(link.resolve(), VALIDATION / "zpp-validate")
+            done = validate.run("--help", program=link)
             self.assertEqual((done.returncode, done.stderr), (0, f"zpp-validate: {link} is now zpp-validate {name}\n"), done)
-            self.assertEqual(done.stdout, run(name, "--help").stdout)
+            self.assertEqual(done.stdout, validate.run(name, "--help").stdout)
+        called = run("--help", program=links[-1])
+        self.assertEqual((called.returncode, called.stdout, called.stderr), (done.returncode, done.stdout, done.stderr))
 
     def test_a_module_that_python_lacks(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -67,21 +94,17 @@ class ValidateCommand(unittest.TestCase):
 
     def test_help_without_a_module(self):
         """Every command says what it does where Python has no NumPy; where a command needs none, the help is the whole one."""
-        with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "numpy.py").write_text("raise ModuleNotFoundError('none', name='numpy')\n")
-            short = 0
-            for name, command in COMMANDS.items():
-                if name in NEEDS_TORCH | CALLED_BY_PROGRAMS:
-                    continue
-                done = run(name, "--help", env={**os.environ, "PYTHONPATH": folder})
-                self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-                self.assertTrue(done.stdout.startswith(f"example: zpp-validate {name} {command.example}\n\n"), done)
-                self.assertIn(command.summary, done.stdout)
-                short += "The list of flags needs the module numpy" in done.stdout
-            power = run("power", "--help", env={**os.environ, "PYTHONPATH": folder})
+        names = [name for name in COMMANDS if name not in NEEDS_TORCH | CALLED_BY_PROGRAMS]
+        found, short = helps_without("numpy", names), 0
+        for name in names:
+            done, command = found[name], COMMANDS[name]
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            self.assertTrue(done.stdout.startswith(f"example: zpp-validate {name} {command.example}\n\n"), done)
+            self.assertIn(command.summary, done.stdout)
+            short += "The list of flags needs the module numpy" in done.stdout
         self.assertGreater(short, 3)
-        self.assertIn("usage: zpp-validate power TRACE... [--only SETTING]", power.stdout)
-        self.assertIn("The list of flags needs the module numpy", power.stdout)
+        self.assertIn("usage: zpp-validate power TRACE... [--only SETTING]", found["power"].stdout)
+        self.assertIn("The list of flags needs the module numpy", found["power"].stdout)
 
     def test_refusals(self):
         for words, part in (([], "usage: zpp-validate"), (["chekc"], "(nearest: check)"), (["--frob"], '"--frob"')):

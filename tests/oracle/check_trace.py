@@ -17,7 +17,7 @@ import unittest
 import h5py
 import numpy as np
 
-from synthetic_trace import CASES, DYNAMIC, FEATURES, configure, make, write
+from synthetic_trace import CASES, DYNAMIC, FEATURES, configure, make, rewrite, write
 from zpp_validate.checkers import check_trace
 from zpp_validate.forms import weight_images
 
@@ -31,6 +31,8 @@ FILES = (dict(stage=1, bf16=True, offload=(1.0, 1000, 4), files=(100, 0, 1)), di
 
 
 class CheckTrace(unittest.TestCase):
+    whole = {}  # files of cases
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.path = pathlib.Path(self.folder.name) / "train.h5"
@@ -74,9 +76,14 @@ class CheckTrace(unittest.TestCase):
         self.assertTrue(all(steps["bytes_intra_node"]) and all(steps["bytes_inter_node"]))
 
     def change(self, edit, reason, case=FEATURES):
-        attributes, groups = make(dict(case))
-        edit(attributes, groups)
-        write(self.path, attributes, groups)
+        """A trace of the case with this change is INVALID for this reason. What does not change is written once."""
+        if repr(case) not in self.whole:
+            write(self.path, *make(case))
+            self.whole[repr(case)] = self.path.read_bytes()
+        before, after = make(case), make(case)
+        edit(*after)
+        self.path.write_bytes(self.whole[repr(case)])
+        rewrite(self.path, before, after)
         self.assert_invalid(reason)
 
     def test_bytes_counted_and_predicted_changed_together(self):
@@ -385,6 +392,27 @@ class CheckTrace(unittest.TestCase):
         def waits(_, groups):
             groups["counters"]["name"][0] = "file_wait_ns"
         self.change(waits, "counter file_wait_ns is", dict(FEATURES, offload=(1.0, 1000, 4)))
+
+    def test_every_row_of_memory(self):
+        """Each that the checker derives, predicted and found alike: a byte more is INVALID. Tests of runs of zpp_train rely on it."""
+        everything = dict(FEATURES, bf16=True, images=True, recompute=True, cpu_checkpointing=True, cuda=True)
+        cases = (dict(everything, feedback=("intra", "inter"), hpz_device="cpu"), dict(stage=0), dict(stage=1, bf16=True),
+                 dict(everything, offload=(0.6, 1000, 4)), dict(FILES[2], moments="int8"), FILES[3],
+                 CASES["shard groups of nodes with error feedback"])
+        seen = set()
+        for case in cases:
+            names = make(case)[1]["memory"]["name"]
+            for row, name in enumerate(names):
+                if name in ("arena", "activations", "buffers_peak", "gpu_used"):
+                    continue
+
+                def one_more(_, groups, row=row):
+                    for column in ("bytes_predicted", "bytes_actual"):
+                        groups["memory"][column][row] += 1
+                with self.subTest(name, case=case):
+                    self.change(one_more, f"/memory: {name} is", case)
+                seen.add(name)
+        self.assertEqual(len(seen), 19, seen)
 
     def test_kept_images(self):
         """Bytes that are not those of the images, and images that nothing asks for."""

@@ -3,10 +3,7 @@
 refuses with a remedy what cannot be compared."""
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -15,8 +12,8 @@ import numpy as np
 
 import synthetic_sweep
 import synthetic_trace
+import validate
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 STEPS = 30
 PLANTED = ("all_gather", "int8:256", "two-level", 1 << 20, "in_place")
 
@@ -56,8 +53,7 @@ class Compare(unittest.TestCase):
         """(result of the process, the rows of --json by name)."""
         out = self.folder / "comparison.json"
         out.unlink(missing_ok=True)
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", a, b, "--json", out, *words],
-                              capture_output=True, text=True, check=False)
+        done = validate.run("compare", a, b, "--json", out, *words)
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(done.stderr.count("\n"), 1 if code else 0, done)
         if not out.exists():
@@ -104,9 +100,9 @@ class Compare(unittest.TestCase):
                          {"encode/int8:256/bf16/1024": "same", "decode/int8:256/bf16/1024": "slower",
                           "adamw/int8:256/bf16/1024": "same"})
         # As metrics, each kernel is a row.
-        metrics = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "prometheus", self.folder / "comparison.json"],
-                                 capture_output=True, text=True, check=True).stdout
-        self.assertEqual(sum(line.startswith("zeropp_comparison_time_ratio{") for line in metrics.splitlines()), len(rows))
+        metrics = validate.run("prometheus", self.folder / "comparison.json")
+        metrics.check_returncode()
+        self.assertEqual(sum(line.startswith("zeropp_comparison_time_ratio{") for line in metrics.stdout.splitlines()), len(rows))
         self.refused(before, self.kernels("b.json", 2, backend="host"), "kernels on cuda / kernels on host")
         self.refused(before, self.kernels("b.json", 2, device="other"), "other machines")
         self.refused(before, self.kernels("b.json", 2, verdict="INVALID: 1 of 3 rows"), "is INVALID: 1 of 3 rows")
@@ -315,8 +311,7 @@ class Compare(unittest.TestCase):
     def test_command_line(self):
         a = self.trace("a.h5", 1)
         for words in (("--threshold", "3"), ("--level", "0"), ("--resamples", "10"), ("--seed", "-1"), ("--confidence", "0.4")):
-            done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", a, a, *words], capture_output=True,
-                                  text=True, check=False)
+            done = validate.run("compare", a, a, *words)
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(words[0], done.stderr)
             if words[0] == "--threshold":

@@ -15,7 +15,7 @@ from synthetic_groups import groups_of
 from synthetic_replay import Replay, shape_of
 from zpp_validate.readers import trace_format
 
-__all__ = ["CASES", "DYNAMIC", "FEATURES", "columns_of", "configure", "make", "write"]
+__all__ = ["CASES", "DYNAMIC", "FEATURES", "columns_of", "configure", "make", "rewrite", "write"]
 
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
         "cuda_versions backend transport kernels run_id started_at command_line").split()
@@ -67,11 +67,7 @@ def write(path, attributes, groups):
             for name in trace_format.DATA_ATTRIBUTES:
                 data.attrs[name] = 64 if name == "vocab_size" else 1
         for group, columns in groups.items():
-            write_group(file, group, columns, columns_of(app, group) if group_has_columns(columns) else {})
-
-
-def group_has_columns(columns):
-    return any(not name.startswith("@") for name in columns)
+            write_group(file, app, group, columns)
 
 
 def stored(value, number=np.float64):
@@ -81,17 +77,44 @@ def stored(value, number=np.float64):
     return np.float64(value) if isinstance(value, float) else number(value)
 
 
-def write_group(file, name, columns, described):
+def write_group(file, app, name, columns):
     """Columns, and what begins with @ as attributes of the group."""
-    if not columns:
-        return
-    group = file.require_group(name)
+    described = columns_of(app, name) if any(not column.startswith("@") for column in columns) else {}
+    group = file.require_group(name) if columns else None
     for column, values in columns.items():
         if column.startswith("@"):
             group.attrs[column[1:]] = stored(values)
         else:
             kind, _, unit = described[column].partition(" ")
             write_column(group.id, column, array_of(kind, values), unit)
+
+
+def rewrite(path, before, after):
+    """Makes the file of the trace `before` that of the trace `after`: writes what differs alone."""
+    (old_attributes, old_groups), (attributes, groups) = before, after
+    with h5py.File(path, "r+", libver=("v108", "latest")) as file:
+        for name in old_attributes.keys() - attributes.keys():
+            del file.attrs[name]
+        for name, value in attributes.items():
+            if repr(value) != repr(old_attributes.get(name)):
+                file.attrs[name] = stored(value, np.uint64)
+        for name in old_groups.keys() - groups.keys():
+            del file[name]
+        for name, columns in groups.items():
+            old = old_groups.get(name, {})
+            for column in old.keys() - columns.keys():
+                remove(file[name], column)
+            changed = {column: values for column, values in columns.items() if repr(values) != repr(old.get(column))}
+            for column in changed.keys() & old.keys():
+                remove(file[name], column)
+            write_group(file, attributes.get("app", "train"), name, changed)
+
+
+def remove(group, column):
+    if column.startswith("@"):
+        del group.attrs[column[1:]]
+    else:
+        del group[column]
 
 
 def array_of(kind, values):

@@ -387,6 +387,7 @@ class Checker(TraceChecker):
             self.require(why is None, f"/checkpoints: of step {row['step']}: {why}")
 
 
+MOST_REASONS = 20  # that are said of one trace
 # By program: the reasons why a trace of it is invalid.
 CHECKERS = {"train": lambda trace: Checker(trace).check(), "sweep": lambda trace: SweepChecker(trace).check(),
             "fabric": fabric_trace.problems, "kernels": kernels_trace.problems, "converge": converge_checker.problems,
@@ -401,18 +402,22 @@ def judge(path):
     return trace.problems or CHECKERS[trace.app](trace)
 
 
+def verdict(path, prefix=""):
+    """(whether the trace is valid, what is said of it, in lines)."""
+    reasons = judge(path)
+    return not reasons, [f"{prefix}INVALID: {reason}" for reason in reasons[:MOST_REASONS]] or [f"{prefix}VALID"]
+
+
+def verdicts(paths):
+    """verdict() of each of them, under its name where they are several."""
+    return (verdict(path, f"{path}: " if len(paths) > 1 else "") for path in paths)
+
+
 def main(words):
     parser = command_line.parser("check", __doc__)
     parser.add_argument("trace", nargs="+", help="HDF5 files that the programs wrote")
-    arguments = parser.parse_args(words)
     status = 0
-    for path in arguments.trace:
-        reasons = judge(path)
-        prefix = f"{path}: " if len(arguments.trace) > 1 else ""
-        for reason in reasons[:20]:
-            print(f"{prefix}INVALID: {reason}")
-        if reasons:
-            status = 1
-        else:
-            print(f"{prefix}VALID")
+    for valid, lines in verdicts(parser.parse_args(words).trace):
+        print("\n".join(lines))
+        status = status if valid else 1
     return status
