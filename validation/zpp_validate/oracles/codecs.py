@@ -180,9 +180,21 @@ def unpack_codes(payload, bits):
 
 
 def random_words(key, numbers):
-    """Words of Philox4x32-10 by number."""
+    """Words of Philox4x32-10 by number: each block of the generator, of four words, is made once."""
+    numbers = np.asarray(numbers, np.uint64)
+    if not numbers.size:
+        return np.zeros(0, np.uint64)
+    blocks = numbers // np.uint64(4)
+    first, last = blocks.min(), blocks.max()
+    if last - first >= numbers.size:  # far apart
+        return np.choose((numbers % np.uint64(4)).astype(np.int64), philox(key, blocks))
+    made = np.stack(philox(key, first + np.arange(int(last - first) + 1, dtype=np.uint64)), axis=1)
+    return made[(blocks - first).astype(np.int64), (numbers % np.uint64(4)).astype(np.int64)]
+
+
+def philox(key, counter):
+    """The four words of each of these blocks (Salmon et al., SC11)."""
     low = np.uint64(0xFFFFFFFF)
-    counter = np.asarray(numbers, np.uint64) // np.uint64(4)
     x = [counter & low, counter >> np.uint64(32), np.zeros_like(counter), np.zeros_like(counter)]
     keys = [key & 0xFFFFFFFF, key >> 32]
     for _ in range(10):
@@ -190,7 +202,7 @@ def random_words(key, numbers):
         x = [(second >> np.uint64(32)) ^ x[1] ^ np.uint64(keys[0]), second & low,
              (first >> np.uint64(32)) ^ x[3] ^ np.uint64(keys[1]), first & low]
         keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return np.choose((np.asarray(numbers, np.uint64) % np.uint64(4)).astype(np.int64), x)
+    return x
 
 
 def uniform(key, numbers):
