@@ -1,6 +1,6 @@
 # ctest: name=algorithm_table labels=cli timeout=180 processors=4
-"""`auto` takes the algorithms that a sweep found to be the fastest: the choice is worked out again from the sweep's JSON, the
-trace names it, and the run is that of the same names without a table; a table of other ranks is refused."""
+"""`auto` takes the algorithms that a sweep found to be the fastest: the choice is worked out again from the sweep's
+JSON, the trace names it, and the run is that of the same names without a table; a table of other ranks is refused."""
 
 import json
 
@@ -31,7 +31,8 @@ class AlgorithmTable(zpp.TestCase):
     def sweep(self, node_size):
         path = self.folder / f"sweep{node_size}.json"
         words = [zpp.BIN / "zpp_sweep", "-b", "4K", "-e", "64K", "-f", 4, "-n", 20, "-N", 5, "--collective",
-                 "all_gather,reduce_scatter", "--codec", "none,int8:256,int4:128", "--algorithm", "all", "--group", "world,node",
+                 "all_gather,reduce_scatter", "--codec", "none,int8:256,int4:128", "--algorithm", "all",
+                 "--group", "world,node",
                  "--node-size", node_size, "--backend", "host", "--json", path]
         self.check_ok(zpp.launch([(4, [str(word) for word in words])], cwd=self.folder, patient=True).end())
         (self.folder / "sweep.h5").unlink()  # a refused run leaves no trace

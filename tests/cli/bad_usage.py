@@ -10,7 +10,8 @@ class Flags(zpp.TestCase):
         self.check_fails(self.train(2, "--zero-stagee", "3"), zpp.USAGE, "--zero-stagee", "--zero-stage)")
 
     def test_nicknames_name_their_flags(self):
-        for nickname, flag in (("--qwz", "--zero-quantized-weights"), ("--hpz=2", "--zero-hpz-partition-size"), ("--qgz", "--zero-quantized-gradients")):
+        for nickname, flag in (("--qwz", "--zero-quantized-weights"), ("--hpz=2", "--zero-hpz-partition-size"),
+                               ("--qgz", "--zero-quantized-gradients")):
             self.check_fails(self.train(1, nickname), zpp.USAGE, f"(nearest: {flag})")
 
     def test_argument_without_flag(self):
@@ -28,7 +29,8 @@ class Flags(zpp.TestCase):
     def test_time_limit_that_is_none(self):
         for value in ("-1", "ten", "1s", "nan", "inf"):
             with self.subTest(value=value):
-                self.check_fails(self.train(1, f"--timeout={value}"), zpp.USAGE, "--timeout takes seconds", f'"{value}"')
+                self.check_fails(self.train(1, f"--timeout={value}"), zpp.USAGE,
+                                 "--timeout takes seconds", f'"{value}"')
 
     def test_value_beyond_the_optimizers_precision(self):
         for flag, value in (("--adam-eps", "1e-39"), ("--lr", "1e39"), ("--clip-grad", "1e39")):
@@ -172,7 +174,8 @@ class Info(zpp.TestCase):
     def test_one_rank_judges_no_more_ranks(self):
         config = zpp.SOURCE / "inputs" / "deepspeed" / "ds_zeropp_config.json"
         result = zpp.launch([(1, [zpp.INFO, "--deepspeed_config", config])]).end()
-        self.check_fails(result, zpp.USAGE, "zero_hpz_partition_size", "one rank", "zpp_plan with --nodes and --ranks-per-node", program="zpp_info")
+        self.check_fails(result, zpp.USAGE, "zero_hpz_partition_size", "one rank",
+                         "zpp_plan with --nodes and --ranks-per-node", program="zpp_info")
 
 
 if __name__ == "__main__":

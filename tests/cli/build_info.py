@@ -1,6 +1,6 @@
 # ctest: name=build_info timeout=60 labels=cli,unit
-"""A program says that its sources differ from its commit where a tracked file does, or where git does not know a source file, as a
-new codec is. Ignored files, and those outside of apps, kernels and lib, say nothing of it."""
+"""A program says that its sources differ from its commit where a tracked file does, or where git does not know a source
+file, as a new codec is. Ignored files, and those outside of apps, kernels and lib, say nothing of it."""
 
 import os
 import pathlib
@@ -22,7 +22,8 @@ class Dirty(unittest.TestCase):
         self.addCleanup(place.cleanup)
         self.checkout = pathlib.Path(place.name, "checkout")
         self.header = pathlib.Path(place.name, "build.hpp")
-        for name, text in {"kernels/codec/formats/int4.hpp": "\n", "docs/page.md": "\n", ".gitignore": "*.pyc\n"}.items():
+        for name, text in {"kernels/codec/formats/int4.hpp": "\n", "docs/page.md": "\n",
+                           ".gitignore": "*.pyc\n"}.items():
             self.write(name, text)
         self.git("init", "--quiet")
         self.git("add", ".")
@@ -34,10 +35,12 @@ class Dirty(unittest.TestCase):
         path.write_text(text)
 
     def git(self, *words):
-        subprocess.run(["git", *words], cwd=self.checkout, check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+        subprocess.run(["git", *words], cwd=self.checkout, check=True,
+                       env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
 
     def dirty(self):
-        subprocess.run(["cmake", f"-DHEADER={self.header}", f"-DSOURCE={self.checkout}", "-DGIT=git", "-P", SCRIPT], check=True)
+        subprocess.run(["cmake", f"-DHEADER={self.header}", f"-DSOURCE={self.checkout}", "-DGIT=git", "-P", SCRIPT],
+                       check=True)
         (line,) = [line for line in self.header.read_text().splitlines() if "git_dirty" in line]
         return line.endswith("= true;")
 

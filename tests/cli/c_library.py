@@ -1,6 +1,6 @@
 # ctest: name=c_library timeout=60 labels=cli,without-cuda
-"""libzeropp_c.so can be moved to a machine that has neither MPI nor HDF5 nor a C++ runtime: it needs the C library and OpenMP's,
-in a build with CUDA NCCL as well; and it exports what zeropp.h declares, nothing else."""
+"""libzeropp_c.so can be moved to a machine that has neither MPI nor HDF5 nor a C++ runtime: it needs the C library and
+OpenMP's, in a build with CUDA NCCL as well; and it exports what zeropp.h declares, nothing else."""
 
 import ctypes
 import re
@@ -11,9 +11,11 @@ import zpp
 LIBRARY = zpp.BIN.parent / "lib" / "libzeropp_c.so"
 NEEDED = {"libc.so.6", "libm.so.6", "libgomp.so.1", "libnccl.so.2"}
 LOADER = re.compile(r"ld-linux-[\w-]+\.so\.\d")
-# What NCCL has had since 2.19, the version of PyTorch 2.2: a wheel serves processes that hold an older NCCL than its own.
+# What NCCL has had since 2.19, the version of PyTorch 2.2: a wheel serves processes that hold an older NCCL than its
+# own.
 NCCL = {"AllGather", "AllReduce", "Broadcast", "CommAbort", "CommDestroy", "CommFinalize", "CommGetAsyncError",
-        "CommInitRankConfig", "GetErrorString", "GetLastError", "GetUniqueId", "GetVersion", "GroupEnd", "GroupStart", "MemAlloc",
+        "CommInitRankConfig", "GetErrorString", "GetLastError", "GetUniqueId", "GetVersion", "GroupEnd",
+        "GroupStart", "MemAlloc",
         "MemFree", "Recv", "ReduceScatter", "Send"}
 # Before glibc 2.34 libraries of their own.
 PARTS_OF_GLIBC = {"libpthread.so.0", "libdl.so.2", "librt.so.1"}
@@ -39,7 +41,8 @@ class Library(zpp.TestCase):
 
     def test_needs_no_new_function_of_nccl(self):
         needed = re.findall(r"\bU nccl(\w+)", output("nm", "-D", "--undefined-only", LIBRARY))
-        self.assertEqual(set(needed) - NCCL, set(), "look such functions up weakly, as lib/comm/cuda/nccl_copies.cpp does")
+        self.assertEqual(set(needed) - NCCL, set(),
+                         "look such functions up weakly, as lib/comm/cuda/nccl_copies.cpp does")
 
     def test_loads_by_itself(self):
         library = ctypes.CDLL(str(LIBRARY))

@@ -15,7 +15,8 @@ RUNS = {
     "all features, two micro-steps, small buckets":
         (4, [*zpp.ALL_FEATURES, "--gradient-accumulation-steps", "2", "--reduce-bucket-size", "8192", "--bf16"]),
     "error feedback":
-        (4, [*zpp.ALL_FEATURES, "--error-feedback", "both", "--error-feedback-beta", "0.5", "--reduce-bucket-size", "8192"]),
+        (4, [*zpp.ALL_FEATURES, "--error-feedback", "both", "--error-feedback-beta", "0.5",
+             "--reduce-bucket-size", "8192"]),
     "error feedback in int8, one hop, bf16":
         (2, [*zpp.ALL_FEATURES[2:], "--reduce-scatter-algorithm", "1-hop", "--error-feedback", "both",
              "--error-feedback-dtype", "int8", "--bf16"]),
@@ -23,7 +24,8 @@ RUNS = {
     "measured errors at stage 0": (2, ["--zero-stage", "0", "--measure-quantization-error", "1", "--bf16"]),
     "fp16 with all features": (4, [*zpp.ALL_FEATURES, "--fp16", "--loss-scale", "256"]),
     "fp16 that searches for its scale":
-        (2, ["--fp16", "--initial-scale-power", "20", "--hysteresis", "1", "--loss-scale-window", "2", "--train-iters", "12"]),
+        (2, ["--fp16", "--initial-scale-power", "20", "--hysteresis", "1", "--loss-scale-window", "2",
+             "--train-iters", "12"]),
     "hpZ, evaluations, untied head":
         (4, ["--node-size", "2", "--zero-hpz-partition-size", "2", "--no-tied-head", *EVALUATIONS]),
     "hpZ over both nodes": (4, ["--node-size", "2", "--zero-hpz-partition-size", "4", *EVALUATIONS]),
@@ -35,7 +37,8 @@ RUNS = {
     "nodes of one rank": (2, [*zpp.ALL_FEATURES[2:], "--node-size", "1"]),
     "the vendor's collectives": (2, ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]),
     "images by the vendor's all-gather":
-        (4, ["--node-size", "2", "--zero-quantized-weights", "--all-gather-algorithm", "native-images", "--pipeline-depth", "3",
+        (4, ["--node-size", "2", "--zero-quantized-weights", "--all-gather-algorithm", "native-images",
+             "--pipeline-depth", "3",
              "--zero-hpz-partition-size", "2", "--secondary-gather-algorithm", "native-images", *EVALUATIONS]),
 }
 

@@ -1,6 +1,6 @@
 # ctest: name=codec_schedule labels=cli timeout=150 processors=4
-"""Codecs that change by step and by unit, and adaptive bits, in zpp_train and zpp_converge: every byte is the predicted one, the trace
-says what was in force, tampering with that is found, and what is wrong is refused with one line."""
+"""Codecs that change by step and by unit, and adaptive bits, in zpp_train and zpp_converge: every byte is the predicted
+one, the trace says what was in force, tampering with that is found, and what is wrong is refused with one line."""
 
 import json
 
@@ -17,14 +17,19 @@ STEPS = ["--train-iters", "5", "--eval-interval", "1", "--eval-iters", "1"]
 ADAPTIVE = ["--adaptive-bits-interval", "2", "--measure-quantization-error", "2"]
 # Name: ranks and flags.
 RUNS = {
-    "schedule": (4, [*zpp.ALL_FEATURES, *STEPS, "--codec-schedule", json.dumps(SCHEDULE), "--measure-quantization-error", "1"]),
-    "one hop, small buckets": (4, [*zpp.ALL_FEATURES, *STEPS, "--reduce-scatter-algorithm", "1-hop", "--reduce-bucket-size", "6000",
+    "schedule": (4, [*zpp.ALL_FEATURES, *STEPS, "--codec-schedule", json.dumps(SCHEDULE),
+                     "--measure-quantization-error", "1"]),
+    "one hop, small buckets": (4, [*zpp.ALL_FEATURES, *STEPS, "--reduce-scatter-algorithm", "1-hop",
+                                   "--reduce-bucket-size", "6000",
                                    "--codec-schedule", json.dumps(SCHEDULE[:2])]),
-    "feedback": (2, [*zpp.ALL_FEATURES[2:], *STEPS, "--error-feedback", "both", "--codec-schedule", json.dumps(SCHEDULE[:2])]),
-    "gradients": (4, [*zpp.ALL_FEATURES, *STEPS, *ADAPTIVE, "--adaptive-bits", "gradients", "--adaptive-bits-budget-codec", "int5:64",
+    "feedback": (2, [*zpp.ALL_FEATURES[2:], *STEPS, "--error-feedback", "both",
+                     "--codec-schedule", json.dumps(SCHEDULE[:2])]),
+    "gradients": (4, [*zpp.ALL_FEATURES, *STEPS, *ADAPTIVE, "--adaptive-bits", "gradients",
+                      "--adaptive-bits-budget-codec", "int5:64",
                       "--gradient-accumulation-steps", "2", "--bf16"]),
     "weights": (4, [*zpp.ALL_FEATURES, *STEPS, *ADAPTIVE, "--adaptive-bits", "weights", "--bf16"]),
-    "weights without hpZ": (4, ["--node-size", "2", "--zero-quantized-weights", *STEPS, *ADAPTIVE, "--adaptive-bits", "weights",
+    "weights without hpZ": (4, ["--node-size", "2", "--zero-quantized-weights", *STEPS, *ADAPTIVE,
+                                "--adaptive-bits", "weights",
                                 "--no-tied-head"]),
     "both kinds": (4, [*zpp.ALL_FEATURES, *STEPS, "--adaptive-bits", "gradients", "--adaptive-bits-budget-bytes", "64K",
                        "--codec-schedule", json.dumps(SCHEDULE[:1])]),
@@ -60,9 +65,11 @@ class CodecSchedule(zpp.TestCase):
     def check_schedule(self, groups):
         """By hand: units are the embedding, two blocks and the head."""
         rows = groups["codecs"]
-        self.assertEqual(list(zip(rows["step"], rows["unit"])), [(0, 0), (0, 1), (0, 2), (0, 3), (2, 2), (2, 3), (3, 0), (3, 1), (3, 2), (3, 3)])
+        self.assertEqual(list(zip(rows["step"], rows["unit"])), [(0, 0), (0, 1), (0, 2), (0, 3), (2, 2), (2, 3), (3, 0),
+                                                                 (3, 1), (3, 2), (3, 3)])
         self.assertEqual(rows["weights"], ["int6:64"] * 4 + ["int4:64"] * 2 + ["int6:64"] * 2 + ["int4:64"] * 2)
-        self.assertEqual(rows["gradients_intra"], ["int4:128"] * 4 + ["int8:128"] * 2 + ["int4:128"] * 2 + ["int8:128"] * 2)
+        self.assertEqual(rows["gradients_intra"], ["int4:128"] * 4 + ["int8:128"] * 2 + ["int4:128"] * 2
+                         + ["int8:128"] * 2)
         self.assertEqual(rows["gradients_inter"], ["int4:128"] * 6 + ["fp8e4m3:128"] * 4)
         # Weights are gathered by the evaluations, which come first.
         inside, across = (groups["steps"][f"bytes_{link}_node"] for link in ("intra", "inter"))
@@ -79,7 +86,8 @@ class CodecSchedule(zpp.TestCase):
         steps = sorted(set(rows["step"]))
         self.assertGreater(len(steps), 0)
         for step in steps:
-            sent = sum(size for at, size, chosen in zip(rows["step"], rows["bytes"], rows["chosen"]) if at == step and chosen)
+            sent = sum(size for at, size, chosen in zip(rows["step"], rows["bytes"], rows["chosen"])
+                       if at == step and chosen)
             self.assertLessEqual(sent, budget)
             self.assertGreater(sent, budget / 2)
 
@@ -88,7 +96,8 @@ class CodecSchedule(zpp.TestCase):
                 (["--codec-schedule", "seven"], ("--codec-schedule", "must be a JSON array")),
                 (["--codec-schedule", '[{"units": ["blok"], "weight_codec": "int4:64"}]'],
                  ("zeropp.codec_schedule[0].units", "blok", "embedding, block, head")),
-                (["--codec-schedule", '[{"from_step": 3, "weight_codec": "int4:64"}]', "--train-iters", "3"], ("from_step", "never comes")),
+                (["--codec-schedule", '[{"from_step": 3, "weight_codec": "int4:64"}]', "--train-iters", "3"],
+                 ("from_step", "never comes")),
                 (["--adaptive-bits", "gradients", "--adaptive-bits-budget-bytes", "1000"],
                  ("zeropp.adaptive_bits", "2 bits everywhere", "budget of 1000")),
                 (["--adaptive-bits", "weights", "--weight-codec", "int8:64"], ("zeropp.weight_codec", "no effect"))):
@@ -98,7 +107,8 @@ class CodecSchedule(zpp.TestCase):
     def test_converge(self):
         """Runs the example, then does again what is missing, with the same result."""
         def run():
-            return self.check_ok(zpp.launch([(4, [CONVERGE, "--config", MATRIX, "--output", self.out])], cwd=self.folder,
+            return self.check_ok(zpp.launch([(4, [CONVERGE, "--config", MATRIX, "--output", self.out])],
+                                            cwd=self.folder,
                                             patient=True).end(timeout=120))
         self.assertIn(" 12 runs, 12 to be done", run().stdout)
         judged = zpp.check_trace(self.out / "converge.h5")

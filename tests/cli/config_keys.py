@@ -1,14 +1,15 @@
 # ctest: name=config_keys timeout=180 labels=cli processors=2
-"""No key of a DeepSpeed configuration is ignored in silence, as the program shows it: all keys that are accepted give one warning each, and
-some of those that are refused exit code 2 with the reason (config_keys_walk tries every key and value, contract9_options_matrix
-whether options have their effects)."""
+"""No key of a DeepSpeed configuration is ignored in silence, as the program shows it: all keys that are accepted give
+one warning each, and some of those that are refused exit code 2 with the reason (config_keys_walk tries every key and
+value, contract9_options_matrix whether options have their effects)."""
 
 import json
 import re
 
 import zpp
 
-SAMPLES = {"boolean": [True, False], "integer": [3], "number": [0.5], "text": ["x"], "section": [{"enabled": True, "any": 1}]}
+SAMPLES = {"boolean": [True, False], "integer": [3], "number": [0.5], "text": ["x"],
+           "section": [{"enabled": True, "any": 1}]}
 
 
 def put(document, path, value):
@@ -80,7 +81,8 @@ class Keys(zpp.TestCase):
         for (row, value), result in zip(cases, results):
             with self.subTest(key=row[0], value=value):
                 self.assertEqual((result.code, len(result.errors("zpp_info"))), (zpp.USAGE, 1), result)
-                self.assertIn(f"{row[0]} {json.dumps(value, separators=(',', ':'))} is refused: {row[4]}; ", result.errors("zpp_info")[0])
+                self.assertIn(f"{row[0]} {json.dumps(value, separators=(',', ':'))} is refused: {row[4]}; ",
+                              result.errors("zpp_info")[0])
                 self.assertNotIn("warning", result.stderr)
 
 

@@ -1,6 +1,6 @@
 # ctest: name=contract7_restart cuda=mpi,nccl labels=cli timeout=450 processors=4
-"""Training that stops and goes on gives the bits of training that does not: at the same number of ranks; and the same losses, to
-tolerance, at another number or stage. What is damaged is not gone on from."""
+"""Training that stops and goes on gives the bits of training that does not: at the same number of ranks; and the same
+losses, to tolerance, at another number or stage. What is damaged is not gone on from."""
 
 import hashlib
 import json
@@ -10,7 +10,8 @@ import signal
 import zpp
 
 zpp.skip_without_gpus(4)
-BITS = ["--deterministic", *zpp.ALL_FEATURES, "--bf16", "--clip-grad", "0.5", "--eval-interval", "2", "--eval-iters", "2"]
+BITS = ["--deterministic", *zpp.ALL_FEATURES, "--bf16", "--clip-grad", "0.5", "--eval-interval", "2",
+        "--eval-iters", "2"]
 
 
 def names(folder):
@@ -41,7 +42,8 @@ class Restart(zpp.TestCase):
 
     def bits(self):
         root, groups = self.trace()
-        return root["parameters_hash"], groups["steps"]["loss"], groups["steps"]["grad_norm"], groups["evaluations"]["loss"]
+        steps, evaluations = groups["steps"], groups["evaluations"]
+        return root["parameters_hash"], steps["loss"], steps["grad_norm"], evaluations["loss"]
 
     def check_restart(self, *words):
         """`--no-async-save` has an effect only where something is saved."""
@@ -69,12 +71,14 @@ class Restart(zpp.TestCase):
         self.run_to(2, *self.save())
         for steps in (3, 4):
             self.run_to(steps, "--load", self.kept)
-        firsts = [(name, zpp.read_trace(self.out / name)[0]["first_step"], len(zpp.read_trace(self.out / name)[1]["steps"]["loss"]))
+        firsts = [(name, zpp.read_trace(self.out / name)[0]["first_step"],
+                   len(zpp.read_trace(self.out / name)[1]["steps"]["loss"]))
                   for name in ("train.before-000000002.h5", "train.before-000000002-1.h5", "train.h5")]
         self.assertEqual([entry[1:] for entry in firsts], [(0, 2), (2, 1), (2, 2)], firsts)
 
     def test_with_shard_groups_whose_errors_are_fed_back(self):
-        groups = ["--deterministic", "--bf16", "--node-size", "2", "--zero-quantized-gradients", "--error-feedback", "both"]
+        groups = ["--deterministic", "--bf16", "--node-size", "2", "--zero-quantized-gradients",
+                  "--error-feedback", "both"]
         self.check_restart(*groups, "--shard-group-size", "2")
         # Each element was kept once, whichever replica wrote it: others read it.
         self.run_to(8, "--deterministic", "--bf16", "--load", self.kept, ranks=2)
@@ -84,7 +88,8 @@ class Restart(zpp.TestCase):
         self.check_restart(*BITS)
 
     def test_at_stage_1_with_micro_steps_written_before_training_goes_on(self):
-        self.check_restart("--no-async-save", "--deterministic", "--zero-stage", "1", "--gradient-accumulation-steps", "2")
+        self.check_restart("--no-async-save", "--deterministic", "--zero-stage", "1",
+                           "--gradient-accumulation-steps", "2")
 
     def test_with_offload(self):
         """Of the optimizer: the checkpoint is that of a run without, which goes on from it as well."""
@@ -97,7 +102,8 @@ class Restart(zpp.TestCase):
         self.assertEqual(self.bits()[0], whole, "the parameters are others")
 
     def test_with_offload_to_files(self):
-        """Master, states and weights come from a checkpoint into files, and from there into one that a run without goes on from."""
+        """Master, states and weights come from a checkpoint into files, and from there into one that a run without goes
+        on from."""
         offload = ["--sub-group-size", 1000]
         for of in ("optimizer", "param"):
             offload += [f"--offload-{of}", "nvme", f"--offload-{of}-nvme-path", self.folder]
@@ -109,7 +115,8 @@ class Restart(zpp.TestCase):
         self.assertEqual(self.bits()[0], whole, "the parameters are others")
 
     def test_with_moments_in_less_than_fp32(self):
-        """As they are kept: at the same number of ranks the bits go on, offloaded or not. Another number reads them too."""
+        """As they are kept: at the same number of ranks the bits go on, offloaded or not. Another number reads them
+        too."""
         offload = ["--offload-optimizer-ratio", 0.6, "--offload-piece-size", 1024, "--offload-optimizer"]
         in_files = [*offload, "nvme", "--offload-optimizer-nvme-path", self.folder]
         for moments in ("bf16", "int8"):
@@ -124,25 +131,30 @@ class Restart(zpp.TestCase):
                     self.assertNotIn("rounded to the nearest", result.stdout + result.stderr)
                 self.assertEqual(self.bits()[0], whole, "the parameters are others")
                 self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
-                result = self.run_to(12, "--deterministic", "--bf16", "--moments", moments, "--load", self.kept, ranks=3)
+                result = self.run_to(12, "--deterministic", "--bf16", "--moments", moments, "--load", self.kept,
+                                     ranks=3)
                 self.assertNotIn("rounded to the nearest", result.stdout + result.stderr)
                 self.assertEqual(self.trace()[0]["first_step"], 10)
 
     def test_between_moments_of_every_kind(self):
-        """Those of another kind are rounded to this run's, which a warning says, and training goes on nearly as it would."""
+        """Those of another kind are rounded to this run's, which a warning says, and training goes on nearly as it
+        would."""
         self.run_to(6, "--deterministic")
         expected = self.bits()[1][4:]
-        for saved, moments in (("fp32", "bf16"), ("fp32", "int8"), ("bf16", "int8"), ("int8", "fp32"), ("int8", "bf16")):
+        for saved, moments in (("fp32", "bf16"), ("fp32", "int8"), ("bf16", "int8"), ("int8", "fp32"),
+                               ("int8", "bf16")):
             with self.subTest(saved=saved, moments=moments):
                 self.kept = self.out / f"{saved}-{moments}"
                 self.run_to(4, "--deterministic", "--moments", saved, *self.save())
                 result = self.run_to(6, "--deterministic", "--moments", moments, "--load", self.kept)
-                self.assertIn(f"rounded to the nearest that zeropp.moments {moments} can keep", result.stdout + result.stderr)
+                self.assertIn(f"rounded to the nearest that zeropp.moments {moments} can keep",
+                              result.stdout + result.stderr)
                 for loss, wanted in zip(self.bits()[1], expected):
                     self.assertLess(abs(loss - wanted), 0.02)
 
     def test_with_error_feedback_and_stochastic_rounding(self):
-        self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8", "--weight-codec", "int8:128+sr",
+        self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8",
+                           "--weight-codec", "int8:128+sr",
                            "--gradient-codec-intra", "int4:128+sr")
 
     def test_in_the_middle_of_a_schedule(self):
@@ -164,7 +176,8 @@ class Restart(zpp.TestCase):
 
     def test_in_fp16_where_the_loss_scale_moves(self):
         """The state of the scale goes on, its windows included, and what error feedback keeps of it."""
-        words = ["--deterministic", *zpp.ALL_FEATURES, "--fp16", "--error-feedback", "both", "--initial-scale-power", "14", "--hysteresis", "1",
+        words = ["--deterministic", *zpp.ALL_FEATURES, "--fp16", "--error-feedback", "both",
+                 "--initial-scale-power", "14", "--hysteresis", "1",
                  "--loss-scale-window", "3"]
         self.run_to(12, *words)
         whole = self.bits_in_fp16()
@@ -183,12 +196,15 @@ class Restart(zpp.TestCase):
         return root["parameters_hash"], groups["steps"]["loss_scale"], groups["steps"]["loss"]
 
     def test_with_codecs_that_change(self):
-        """Of gradients by a schedule that counts the steps of both runs, and of weights by what widths lose, chosen after steps 0 and
-        3: step 4 begins with what the checkpoint kept."""
-        schedule = '[{"gradient_codec_intra": "int8:128"}, {"from_step": 3, "units": ["block"], "gradient_codec_intra": "int4:128"}]'
-        self.check_restart(*BITS, "--error-feedback", "both", "--codec-schedule", schedule, "--adaptive-bits", "weights",
+        """Of gradients by a schedule that counts the steps of both runs, and of weights by what widths lose, chosen
+        after steps 0 and 3: step 4 begins with what the checkpoint kept."""
+        schedule = ('[{"gradient_codec_intra": "int8:128"}, {"from_step": 3, "units": ["block"], '
+                    '"gradient_codec_intra": "int4:128"}]')
+        self.check_restart(*BITS, "--error-feedback", "both", "--codec-schedule", schedule,
+                           "--adaptive-bits", "weights",
                            "--adaptive-bits-budget-codec", "int5:32", "--adaptive-bits-interval", "3")
-        result = self.run_to(7, *BITS, "--codec-schedule", schedule, "--adaptive-bits", "weights", "--adaptive-bits-maximum", "3",
+        result = self.run_to(7, *BITS, "--codec-schedule", schedule, "--adaptive-bits", "weights",
+                             "--adaptive-bits-maximum", "3",
                              "--load", self.kept)
         self.assertIn("adaptive bits begin anew", result.stderr)
 
@@ -231,7 +247,8 @@ class Restart(zpp.TestCase):
             self.assertAlmostEqual(one, other, delta=1e-5 * abs(other))
 
     def test_other_nodes_and_codecs(self):
-        """The weights are there: the loss on held-out data is that at the end of the run before, to what the codecs lose."""
+        """The weights are there: the loss on held-out data is that at the end of the run before, to what the codecs
+        lose."""
         words = ["--lr", "0.02", "--eval-interval", "8", "--eval-iters", "2"]
         self.run_to(8, *words, *self.save())
         _, _, _, (begun, ended) = self.bits()
@@ -248,7 +265,8 @@ class Restart(zpp.TestCase):
         steps = 200  # most of them after the signal
         self.run_to(steps, *BITS)
         whole = self.bits()[0]
-        process = zpp.launch([(4, zpp.train_command("--train-iters", steps, "--log-interval", 1, *BITS, *self.both(), out=self.out))])
+        process = zpp.launch([(4, zpp.train_command("--train-iters", steps, "--log-interval", 1, *BITS, *self.both(),
+                                                    out=self.out))])
         process.wait_for_line(f"step 3/{steps}")
         process.process.send_signal(signal.SIGUSR1)
         result = process.end()
@@ -283,11 +301,13 @@ class Restart(zpp.TestCase):
         self.assertIn("give --load", result.errors()[0])
 
     def test_another_model_or_optimizer_is_refused(self):
-        """By a mistake in the options nothing is lost: the folder stays as it is, and without the mistake the run goes on."""
+        """By a mistake in the options nothing is lost: the folder stays as it is, and without the mistake the run goes
+        on."""
         self.run_to(2, *self.save(), ranks=1)
         for option, value, message in (("--hidden-size", 64, "with --hidden-size 32, and this one has 64"),
                                        ("--num-layers", 1, "with --num-layers 2, and this one has 1"),
-                                       ("--num-attention-heads", 4, "with --num-attention-heads 2"), ("--model", "encoder", 'with --model "gpt"'),
+                                       ("--num-attention-heads", 4, "with --num-attention-heads 2"),
+                                       ("--model", "encoder", 'with --model "gpt"'),
                                        ("--seq-length", 15, "with --seq-length 16, and this one has 15"),
                                        ("--optimizer", "Lion", 'with --optimizer "AdamW"')):
             with self.subTest(option=option):
@@ -339,7 +359,8 @@ class Restart(zpp.TestCase):
         self.assertIn("with --num-layers 2, and this one has 1", result.errors()[0])
         result = self.run_to(4, *self.both(), ranks=1)
         self.assertIn("resuming after step 2 of 4", result.stdout)
-        self.assertIn("did not keep hidden-size, seq-length, sgd-momentum, tensors, tied-head, vocab-size", result.stderr)
+        self.assertIn("did not keep hidden-size, seq-length, sgd-momentum, tensors, tied-head, vocab-size",
+                      result.stderr)
 
     def test_one_under_another_name_is_not_gone_on_from(self):
         self.run_to(2, *self.save(), ranks=1)
@@ -349,7 +370,8 @@ class Restart(zpp.TestCase):
         self.assertEqual(names(self.kept), ["step-000000003"])
 
     def test_where_nothing_is_left_to_do(self):
-        """The job ended between its last checkpoint and its trace; with fewer steps than are done there is no such run."""
+        """The job ended between its last checkpoint and its trace; with fewer steps than are done there is no such
+        run."""
         self.run_to(3, *self.save(), ranks=1)
         whole = self.bits()
         (self.out / "train.h5").unlink()

@@ -58,8 +58,10 @@ def reasons(row):
         found.append("stage3_prefetch_bucket_size")
     if row["differences"] and not row["weight_codec"]:
         found.append("weight_differences")
-    if row["differences"] and row["stage"] == 3:  # where they go along rails; all runs name an algorithm of weight gathers
-        found += ["zeropp.all_gather_algorithm", *["zero_hpz_partition_size"] * (row["hpz"] != local), *["several nodes"] * (nodes == 1)]
+    # Where they go along rails; all runs name an algorithm of weight gathers.
+    if row["differences"] and row["stage"] == 3:
+        found += ["zeropp.all_gather_algorithm", *["zero_hpz_partition_size"] * (row["hpz"] != local),
+                  *["several nodes"] * (nodes == 1)]
     if row["offload_param"] and (row["stage"] < 3 or row["offload"] != 1.0):
         found.append("offload_param.device")
     if row["moments"] and row["optimizer"] == "SGD":
@@ -117,14 +119,16 @@ def flags(row):
     if row["evaluate"]:
         words += ["--eval-iters", 1]
     if row["offload"]:
-        words += ["--offload-optimizer", row["offload_to"], "--offload-optimizer-ratio", row["offload"], "--sub-group-size", OFFLOAD_PIECE,
+        words += ["--offload-optimizer", row["offload_to"], "--offload-optimizer-ratio", row["offload"],
+                  "--sub-group-size", OFFLOAD_PIECE,
                   "--offload-optimizer-buffer-count", OFFLOAD_BUFFERS]
         if row["offload_to"] == "nvme":
             words += ["--offload-optimizer-nvme-path", FILES, "--no-offload-optimizer-pipeline-write"]
     if row["offload_param"]:
         words += ["--offload-param", row["offload_param"]]
     if row["offload_param"] == "nvme":
-        words += ["--offload-param-nvme-path", FILES, "--offload-param-max-in-cpu", IN_CPU, "--offload-param-buffer-count", 2]
+        words += ["--offload-param-nvme-path", FILES, "--offload-param-max-in-cpu", IN_CPU,
+                  "--offload-param-buffer-count", 2]
     if row["prefetch"] is not None:
         words += ["--prefetch-bucket-size", row["prefetch"]]
     return words
@@ -136,7 +140,8 @@ def effective(row):
     gather, reduction = row["all_gather"], row["reduce_scatter"]
     plain = "native" if zpp.TRANSPORT == "nccl" and not row["deterministic"] and row["depth"] == 1 else "flat"
     if gather == "auto":
-        image = "flat" if zpp.TRANSPORT != "nccl" or row["deterministic"] else "direct" if row["depth"] == 1 else "native-images"
+        image = ("flat" if zpp.TRANSPORT != "nccl" or row["deterministic"] else
+                 "direct" if row["depth"] == 1 else "native-images")
         gather = "two-level" if nodes > 1 and local > 1 else image if row["weight_codec"] else plain
     if reduction == "auto":
         reduction = ("2-hop" if row["gradient_codecs"] else "ordered" if row["deterministic"]
@@ -182,7 +187,8 @@ class Matrix(zpp.TestCase):
         self.assertEqual("offloaded_master" in groups["memory"]["name"], row["offload"] is not None)
         self.assertEqual("offloaded_weights" in groups["memory"]["name"], row["offload_param"] is not None)
         self.assertEqual(groups["steps"]["skipped"], [0] * STEPS)
-        self.assertEqual(groups["steps"]["loss_scale"], [float(LOSS_SCALE) if row["precision"] == "fp16" else 1.0] * STEPS)
+        self.assertEqual(groups["steps"]["loss_scale"],
+                         [float(LOSS_SCALE) if row["precision"] == "fp16" else 1.0] * STEPS)
         self.assertEqual(len(groups["evaluations"]["loss"]), (STEPS + 1) * row["evaluate"])
         uses = groups["layers"]["units"]
         self.assertEqual(uses[0].split(",")[0] in uses[-1].split(","), row["tied"])
@@ -217,16 +223,20 @@ class Matrix(zpp.TestCase):
             "optimizer": (config["optimizer"]["type"], row["optimizer"]),
             "moments": (own.get("moments"), None if row["optimizer"] == "SGD" else row["moments"] or "fp32"),
             "prefetch": (zero.get("stage3_prefetch_bucket_size"),
-                         None if row["stage"] < 3 or not row["overlap"] else 50_000_000 if row["prefetch"] is None else 0),
+                         None if row["stage"] < 3 or not row["overlap"] else 50_000_000 if row["prefetch"] is None
+                         else 0),
             "tied head": (own["model"]["tied_head"], row["tied"]),
             "offload": (zero["offload_optimizer"], {
-                "device": row["offload_to"], "ratio": row["offload"], "buffer_count": OFFLOAD_BUFFERS, "pin_memory": False,
-                **({"nvme_path": FILES, "pipeline_read": True, "pipeline_write": False} if row["offload_to"] == "nvme" else {}),
+                "device": row["offload_to"], "ratio": row["offload"], "buffer_count": OFFLOAD_BUFFERS,
+                "pin_memory": False,
+                **({"nvme_path": FILES, "pipeline_read": True, "pipeline_write": False} if row["offload_to"] == "nvme"
+                   else {}),
             } if row["offload"] else {"device": "none"}),
             "sub-groups": (zero.get("sub_group_size"), OFFLOAD_PIECE if row["offload"] else None),
             "offload of parameters": (zero["offload_param"], {
                 "device": row["offload_param"], "pin_memory": False,
-                **({"nvme_path": FILES, "max_in_cpu": IN_CPU, "buffer_count": 2} if row["offload_param"] == "nvme" else {}),
+                **({"nvme_path": FILES, "max_in_cpu": IN_CPU, "buffer_count": 2} if row["offload_param"] == "nvme"
+                   else {}),
             } if row["offload_param"] else {"device": "none"}),
             "recompute": (own["model"]["recompute_activations"], row["recompute"]),
             "cpu checkpointing": (own["model"].get("cpu_checkpointing", False), row["cpu_checkpointing"]),
@@ -274,7 +284,8 @@ class Matrix(zpp.TestCase):
         found = list(zip(*(columns[name] for name in ("operation", "purpose", "algorithm", "codec", "group",
                                                       "phase"))))
         self.assertEqual(sorted(found), sorted(expected))
-        self.assertEqual(columns["modelled"], [int(name in ("native", "native-images")) for name in columns["algorithm"]])
+        self.assertEqual(columns["modelled"],
+                         [int(name in ("native", "native-images")) for name in columns["algorithm"]])
         counters = dict(zip(groups["counters"]["name"], groups["counters"]["value"]))
         self.assertEqual(counters.get("secondary_gathers", 0) > 0, row["hpz"] > 1)
         if row["hpz"] > 1 and local % row["hpz"] == 0:
@@ -296,66 +307,90 @@ BASE = {"--deterministic": None, "--node-size": "2", "--zero-quantized-weights":
         "--error-feedback": "both", "--error-feedback-beta": "0.5"}
 CHANGES = {
     "--seed": "2", "--lr": "0.005", "--adam-beta1": "0.5", "--adam-beta2": "0.5", "--adam-eps": "0.01",
-    "--weight-decay": "0.3", "--decayed-parameters": "all", "--clip-grad": "0.1", "--bf16": None, "--weight-codec": "int8:64",
+    "--weight-decay": "0.3", "--decayed-parameters": "all", "--clip-grad": "0.1", "--bf16": None,
+    "--weight-codec": "int8:64",
     "--gradient-codec-intra": "int8:128", "--gradient-codec-inter": "int8:128", "--node-size": "4",
     "--micro-batch-size": "3", "--gradient-accumulation-steps": "2", "--global-batch-size": "16",
     "--train-iters": "4", "--num-layers": "3", "--hidden-size": "48", "--num-attention-heads": "4",
     "--seq-length": "12", "--vocab-size": "70", "--no-tied-head": None, "--held-out-fraction": "0.2",
     "--reduce-scatter-algorithm": "1-hop", "--no-zero-quantized-weights": None, "--model": "quadratic",
-    "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--moments": "bf16", "--sgd-momentum": "0.9", "--sgd-nesterov": None,
+    "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--moments": "bf16", "--sgd-momentum": "0.9",
+    "--sgd-nesterov": None,
     "--no-zero-quantized-gradients": None, "--error-feedback": "intra", "--error-feedback-beta": "0.8",
     "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
-    "--scheduler": "WarmupLR", "--warmup-min-lr": "0.0005", "--warmup-max-lr": "0.004", "--lr-warmup-iters": "3", "--warmup-type": "linear",
+    "--scheduler": "WarmupLR", "--warmup-min-lr": "0.0005", "--warmup-max-lr": "0.004", "--lr-warmup-iters": "3",
+    "--warmup-type": "linear",
     "--lr-decay-iters": "4", "--warmup-min-ratio": "0.5", "--cos-min-ratio": "0.5",
-    "--gradient-dtype": "bf16", "--fp16": None, "--loss-scale": "1000", "--initial-scale-power": "17", "--loss-scale-window": "1", "--hysteresis": "1",
+    "--gradient-dtype": "bf16", "--fp16": None, "--loss-scale": "1000", "--initial-scale-power": "17",
+    "--loss-scale-window": "1", "--hysteresis": "1",
     "--min-loss-scale": "65537",
     "--codec-schedule": '[{"from_step": 1, "units": ["block"], "gradient_codec_inter": "int8:128"}]',
-    "--adaptive-bits": "weights", "--adaptive-bits-minimum": "4", "--adaptive-bits-maximum": "3", "--adaptive-bits-block": "64",
+    "--adaptive-bits": "weights", "--adaptive-bits-minimum": "4", "--adaptive-bits-maximum": "3",
+    "--adaptive-bits-block": "64",
     "--adaptive-bits-budget-codec": "int6:128", "--adaptive-bits-budget-bytes": "200K",
-    "--weight-differences": None, "--weight-difference-codec": "int8:64", "--weight-copy-dtype": "fp32", "--weight-refresh-interval": "1",
+    "--weight-differences": None, "--weight-difference-codec": "int8:64", "--weight-copy-dtype": "fp32",
+    "--weight-refresh-interval": "1",
 }
 NEUTRAL = {
-    "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--keep-weight-images": None, "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
-    "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None, "--recompute-interval": "2",
-    "--cpu-checkpointing": None, "--checkpoint-in-cpu": None, "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
+    "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--keep-weight-images": None,
+    "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
+    "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None,
+    "--recompute-interval": "2",
+    "--cpu-checkpointing": None, "--checkpoint-in-cpu": None, "--deepspeed-activation-checkpointing": None,
+    "--max-live-parameters": "0",
     "--log-style": "megatron", "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
     "--model-persistence-threshold": "20000",
-    "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
+    "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0",
+    "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None, "--device-memory-limit": "1G",
     "--offload-optimizer": "cpu", "--offload-optimizer-pin-memory": None, "--offload-optimizer-buffer-count": "1",
-    "--offload-optimizer-ratio": "0.3", "--offload-piece-size": "1K", "--offload-param": "cpu", "--offload-param-pin-memory": None,
-    "--sub-group-size": "500", "--offload-optimizer-nvme-path": "/var/tmp", "--no-offload-optimizer-pipeline-read": None,
-    "--no-offload-optimizer-pipeline-write": None, "--offload-param-nvme-path": "/var/tmp", "--offload-param-buffer-count": "1",
+    "--offload-optimizer-ratio": "0.3", "--offload-piece-size": "1K", "--offload-param": "cpu",
+    "--offload-param-pin-memory": None,
+    "--sub-group-size": "500", "--offload-optimizer-nvme-path": "/var/tmp",
+    "--no-offload-optimizer-pipeline-read": None,
+    "--no-offload-optimizer-pipeline-write": None, "--offload-param-nvme-path": "/var/tmp",
+    "--offload-param-buffer-count": "1",
     "--offload-param-max-in-cpu": "0", "--aio-block-size": "4K", "--aio-queue-depth": "1", "--aio-thread-count": "3",
     "--aio-single-submit": None, "--no-aio-overlap-events": None, "--update-in-backward": None,
 }
 ON_FILES = {"--offload-optimizer": "nvme", "--offload-optimizer-nvme-path": FILES}
 # What a flag needs to be in effect: it is compared with a run that has these alone.
-NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {"--weight-decay": "0.3"}, "--model-persistence-threshold": {"--param-persistence-threshold": "1000000"}, "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
+NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {"--weight-decay": "0.3"},
+         "--model-persistence-threshold": {"--param-persistence-threshold": "1000000"},
+         "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
          "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
          "--cpu-checkpointing": {"--recompute-activations": None, "--num-layers": "5"},
          "--checkpoint-in-cpu": {"--recompute-activations": None, "--num-layers": "5", "--recompute-interval": "2"},
          "--warmup-min-lr": {"--scheduler": "WarmupLR"}, "--warmup-max-lr": {"--scheduler": "WarmupLR"},
          "--lr-warmup-iters": {"--scheduler": "WarmupLR"}, "--warmup-type": {"--scheduler": "WarmupLR"},
-         "--lr-decay-iters": {"--scheduler": "WarmupDecayLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "9", "--train-iters": "5"},
+         "--lr-decay-iters": {"--scheduler": "WarmupDecayLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "9",
+                              "--train-iters": "5"},
          "--warmup-min-ratio": {"--scheduler": "WarmupCosineLR", "--lr-decay-iters": "9"},
-         "--cos-min-ratio": {"--scheduler": "WarmupCosineLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "5", "--train-iters": "5"},
+         "--cos-min-ratio": {"--scheduler": "WarmupCosineLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "5",
+                             "--train-iters": "5"},
          "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"},
          "--gradient-dtype": {"--bf16": None},
          # Gradients of these runs overflow at 2^17, and not at 2^16.
-         "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None}, "--loss-scale-window": {"--fp16": None},
+         "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None},
+         "--loss-scale-window": {"--fp16": None},
          "--hysteresis": {"--fp16": None, "--initial-scale-power": "17"},
          "--min-loss-scale": {"--fp16": None, "--initial-scale-power": "17", "--hysteresis": "1"},
-         **{flag: {"--offload-optimizer": "cpu"} for flag in NEUTRAL if flag.startswith(("--offload-optimizer-", "--offload-p"))},
+         **{flag: {"--offload-optimizer": "cpu"} for flag in NEUTRAL
+            if flag.startswith(("--offload-optimizer-", "--offload-p"))},
          "--sub-group-size": {"--offload-optimizer": "cpu"},
          "--offload-param-pin-memory": {"--offload-optimizer": "cpu", "--offload-param": "cpu"},
-         **{flag: ON_FILES for flag in NEUTRAL if flag.startswith(("--no-offload-optimizer-pipe", "--offload-optimizer-nvme", "--aio", "--no-aio"))},
-         **{flag: {**ON_FILES, "--offload-param": "nvme", "--offload-param-nvme-path": FILES, "--offload-param-max-in-cpu": "3000"}
-            for flag in NEUTRAL if flag.startswith(("--offload-param-nvme", "--offload-param-buffer", "--offload-param-max"))},
-         **{flag: {"--weight-differences": None} for flag in ("--weight-difference-codec", "--weight-refresh-interval")},
+         **{flag: ON_FILES for flag in NEUTRAL
+            if flag.startswith(("--no-offload-optimizer-pipe", "--offload-optimizer-nvme", "--aio", "--no-aio"))},
+         **{flag: {**ON_FILES, "--offload-param": "nvme", "--offload-param-nvme-path": FILES,
+                   "--offload-param-max-in-cpu": "3000"}
+            for flag in NEUTRAL
+            if flag.startswith(("--offload-param-nvme", "--offload-param-buffer", "--offload-param-max"))},
+         **{flag: {"--weight-differences": None} for flag in ("--weight-difference-codec",
+                                                              "--weight-refresh-interval")},
          "--weight-copy-dtype": {"--weight-differences": None, "--bf16": None},
-         **{flag: {"--adaptive-bits": "weights", "--train-iters": "4"} for flag in CHANGES if flag.startswith("--adaptive-bits-")}}
+         **{flag: {"--adaptive-bits": "weights", "--train-iters": "4"} for flag in CHANGES
+            if flag.startswith("--adaptive-bits-")}}
 
 
 # What one rank takes of BASE, and a word of the line that refuses a flag there.
@@ -420,9 +455,11 @@ class Effects(zpp.TestCase):
 
     def test_every_flag_is_listed_here(self):
         known = {word for word in zpp.Process([zpp.TRAIN, "--help-all"]).end().stdout.split()
-                 if word.startswith("--") and not word.startswith("--no-") and word.strip("-").replace("-", "").isalnum()}
+                 if word.startswith("--") and not word.startswith("--no-")
+                 and word.strip("-").replace("-", "").isalnum()}
         tested = {"--" + flag[5:] if flag.startswith("--no-") else flag for flag in [*BASE, *CHANGES, *NEUTRAL]}
-        others = {"--help", "--help-all", "--version", "--config", "--output", "--json", "--timeout", "--data-source", "--data-path",
+        others = {"--help", "--help-all", "--version", "--config", "--output", "--json", "--timeout", "--data-source",
+                  "--data-path",
                   "--data-vocab-size",  # of a file of tokens: token_files
                   # --micro-batch-size, and what is accepted with a warning: deepspeed_examples
                   "--batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size",
@@ -434,7 +471,8 @@ class Effects(zpp.TestCase):
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
                   "--load-weights", "--gather-weights-on-save",  # gpt2_weights
                   "--averaged-steps",  # averaged_weights
-                  "--adaptive-bits-interval",  # steps of so short a run may all choose alike: codec_schedule checks when they do
+                  # Steps of so short a run may all choose alike: codec_schedule checks when they do.
+                  "--adaptive-bits-interval",
                   "--algorithm-table"}  # needs a sweep: the test algorithm_table
         self.assertEqual(known - others - tested, set())
 

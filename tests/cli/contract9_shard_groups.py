@@ -1,6 +1,6 @@
 # ctest: name=contract9_shard_groups cuda=mpi,nccl labels=cli timeout=240 processors=4
-"""Shard groups (MiCS, hybrid sharding), asked for by each of their names: the trace shows that groups gathered and summed as asked, it is
-valid, and what has no meaning is refused with one line that names the reason."""
+"""Shard groups (MiCS, hybrid sharding), asked for by each of their names: the trace shows that groups gathered and
+summed as asked, it is valid, and what has no meaning is refused with one line that names the reason."""
 
 import json
 import unittest
@@ -14,7 +14,8 @@ QGZ = ["--zero-quantized-gradients", "--gradient-codec-intra", "int8:128", "--gr
 
 class ShardGroups(zpp.TestCase):
     def rows(self, *words, node_size=2):
-        self.check_ok(self.train(4, "--train-iters", 2, "--gradient-accumulation-steps", 2, "--node-size", node_size, "--eval-interval", 1,
+        self.check_ok(self.train(4, "--train-iters", 2, "--gradient-accumulation-steps", 2, "--node-size", node_size,
+                                 "--eval-interval", 1,
                                  *words))
         checked = zpp.check_trace(self.out / "train.h5")
         self.assertEqual(checked.code, zpp.OK, checked)
@@ -48,18 +49,22 @@ class ShardGroups(zpp.TestCase):
 
     def test_a_hierarchical_gather_inside_a_group_of_nodes(self):
         config = self.folder / "mics.json"
-        config.write_text(json.dumps({"zero_optimization": {"mics_shard_size": 2, "mics_hierarchical_params_gather": True}}))
+        config.write_text(json.dumps({"zero_optimization": {"mics_shard_size": 2,
+                                                            "mics_hierarchical_params_gather": True}}))
         _, _, rows = self.rows("--config", config, node_size=1)
         self.assertIn(("all_gather", "weights", "two-level", "none", "shard"), rows)
 
     def test_codecs_and_error_feedback_across(self):
         plain = self.rows("--shard-group-size", 2, "--fp16", "--loss-scale", 256)[2]
-        _, groups, rows = self.rows("--shard-group-size", 2, *QGZ, "--error-feedback", "both", "--fp16", "--loss-scale", 256)
+        _, groups, rows = self.rows("--shard-group-size", 2, *QGZ, "--error-feedback", "both", "--fp16",
+                                    "--loss-scale", 256)
         self.assertIn(("reduce_scatter", "gradients", "2-hop", "int8:128", "shard"), rows)
         across = {key: sent for key, (_, sent) in rows.items() if key[4] == "replica"}
         self.assertEqual({key[3] for key in across}, {"int4:128"})
-        self.assertLess(sum(across.values()), 0.3 * sum(sent for key, (_, sent) in plain.items() if key[4] == "replica"))
-        self.assertEqual({path for path, group in zip(groups["collectives"]["path"], groups["collectives"]["group"]) if group == "replica"},
+        self.assertLess(sum(across.values()),
+                        0.3 * sum(sent for key, (_, sent) in plain.items() if key[4] == "replica"))
+        self.assertEqual({path for path, group in zip(groups["collectives"]["path"], groups["collectives"]["group"])
+                          if group == "replica"},
                          {"feedback:inter"})
 
     @unittest.skipIf(zpp.BACKEND != "host", "memory of layers is planned for the host")
@@ -74,10 +79,12 @@ class ShardGroups(zpp.TestCase):
                                  + planned.wrong_memory(trace, made), [])
 
     def test_what_has_no_meaning_is_refused(self):
-        for words, reason in ((["--shard-group-size", 3], "shard_group_size"), (["--shard-group-size", 1], "stage to 0"),
+        for words, reason in ((["--shard-group-size", 3], "shard_group_size"),
+                              (["--shard-group-size", 1], "stage to 0"),
                               (["--shard-group-size", 2, "--zero-stage", 2], "zero_optimization.stage 3"),
                               (["--shard-group-size", 2, "--zero-hpz-partition-size", 2], "zero_hpz_partition_size"),
-                              (["--shard-group-size", 2, "--measure-quantization-error", 1], "measure_quantization_error")):
+                              (["--shard-group-size", 2, "--measure-quantization-error", 1],
+                               "measure_quantization_error")):
             with self.subTest(words=words):
                 result = self.train(4, "--node-size", 2, *words)
                 self.assertEqual(result.code, zpp.USAGE, result)

@@ -1,6 +1,6 @@
 # ctest: name=contract9_stage3_limits cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""What stage 3 keeps whole, and keeps until its next use, is what was asked for: the bytes of every trace follow from its configuration by
-a replay that shares no code with the library, and the planner says the same."""
+"""What stage 3 keeps whole, and keeps until its next use, is what was asked for: the bytes of every trace follow from
+its configuration by a replay that shares no code with the library, and the planner says the same."""
 
 import json
 import unittest
@@ -10,27 +10,32 @@ import zpp
 
 zpp.skip_without_gpus(4)
 EVERYTHING = 10**9
-LIMITS = {"--max-reuse-distance", "--max-live-parameters", "--param-persistence-threshold", "--model-persistence-threshold"}
+LIMITS = {"--max-reuse-distance", "--max-live-parameters", "--param-persistence-threshold",
+          "--model-persistence-threshold"}
 # A block of this model has 12,704 parameters, the embedding 8,704 to 9,000.
 CASES = {
     "neighbours": ["--max-reuse-distance", 1],
     "a block between": ["--max-reuse-distance", 30_000, "--gradient-accumulation-steps", 3],
     "everything": ["--max-reuse-distance", EVERYTHING, "--gradient-accumulation-steps", 2],
-    "everything that has room": ["--max-reuse-distance", EVERYTHING, "--max-live-parameters", 14_000, "--no-overlap-comm"],
+    "everything that has room": ["--max-reuse-distance", EVERYTHING, "--max-live-parameters", 14_000,
+                                 "--no-overlap-comm"],
     "kept beside hpZ": ["--max-reuse-distance", 30_000, *zpp.ALL_FEATURES, "--gradient-accumulation-steps", 2],
     "kept in shard groups": ["--max-reuse-distance", 30_000, "--shard-group-size", 2, "--node-size", 2, "--bf16"],
     "small units persist": ["--param-persistence-threshold", 10_000],
     "all persist": ["--param-persistence-threshold", EVERYTHING, "--bf16"],
-    "as many as there is room for": ["--param-persistence-threshold", EVERYTHING, "--model-persistence-threshold", 22_000],
+    "as many as there is room for": ["--param-persistence-threshold", EVERYTHING,
+                                     "--model-persistence-threshold", 22_000],
     "persist beside hpZ": ["--param-persistence-threshold", 10_000, *zpp.ALL_FEATURES],
     "persist in shard groups": ["--param-persistence-threshold", 10_000, "--shard-group-size", 2, "--node-size", 2],
-    "both": ["--param-persistence-threshold", 10_000, "--max-reuse-distance", 30_000, *zpp.ALL_FEATURES, "--no-tied-head"],
+    "both": ["--param-persistence-threshold", 10_000, "--max-reuse-distance", 30_000, *zpp.ALL_FEATURES,
+             "--no-tied-head"],
 }
 
 
 class Stage3Limits(zpp.TestCase):
     def run_with(self, words):
-        self.check_ok(self.train(4, "--deterministic", "--eval-interval", 1, *words, "--json", self.folder / "run.json"))
+        self.check_ok(self.train(4, "--deterministic", "--eval-interval", 1, *words,
+                                 "--json", self.folder / "run.json"))
         checked = zpp.check_trace(self.out / "train.h5")
         self.assertEqual(checked.code, zpp.OK, checked)
         return json.loads((self.folder / "run.json").read_text())
@@ -42,7 +47,8 @@ class Stage3Limits(zpp.TestCase):
         for name, words in CASES.items():
             with self.subTest(name):
                 trace = self.run_with(words)
-                without = self.run_with([word for i, word in enumerate(words) if not {word, words[max(0, i - 1)]} & LIMITS])
+                without = self.run_with([word for i, word in enumerate(words)
+                                         if not {word, words[max(0, i - 1)]} & LIMITS])
                 self.assertLess(self.sent(trace), self.sent(without))
                 self.assertEqual(trace["parameters_hash"], without["parameters_hash"])
 

@@ -1,6 +1,6 @@
 # ctest: name=converge labels=cli timeout=120 processors=4
-"""zpp_converge runs a matrix of settings and seeds, keeps each run as it ends, goes on where a job was ended, and writes one trace;
-a matrix that means nothing is refused with a line that says where."""
+"""zpp_converge runs a matrix of settings and seeds, keeps each run as it ends, goes on where a job was ended, and
+writes one trace; a matrix that means nothing is refused with a line that says where."""
 
 import copy
 import json
@@ -31,7 +31,8 @@ TINY = {
             "train_batch_size": None, "train_micro_batch_size_per_gpu": 1,
             "optimizer": {"type": "SGD", "params": {"lr": 150}},
             "zeropp": {"train_steps": 30, "evaluation_interval": 0, "evaluation_batches": None,
-                       "model": {"name": "quadratic", "hidden_size": 300, "num_attention_heads": None, "seq_length": 4}}}},
+                       "model": {"name": "quadratic", "hidden_size": 300, "num_attention_heads": None,
+                                 "seq_length": 4}}}},
         "contract": {"seeds": [1], "config": {
             "zeropp": {"deterministic": True, "evaluation_interval": 0, "evaluation_batches": None}}}},
     "settings": [
@@ -53,16 +54,20 @@ TINY = {
 RUNS = 12
 # By group, the columns: f real, u whole, S text.
 COLUMNS = {
-    "settings": {"name": "S", "level": "S", "model": "S", "stage": "u", "weight_codec": "S", "gradient_codec_intra": "S",
+    "settings": {"name": "S", "level": "S", "model": "S", "stage": "u", "weight_codec": "S",
+                 "gradient_codec_intra": "S",
                  "gradient_codec_inter": "S", "reduce_scatter": "S", "hpz": "u", "feedback": "S", "optimizer": "S",
                  "weight_bits": "f", "gradient_bits": "f", "baseline": "S", "config_json": "S"},
     "runs": {"setting": "u", "seed": "u", "world_size": "u", "node_size": "u", "steps": "u", "skipped": "u",
-             "final_train_loss": "f", "final_held_out_loss": "f", "bits_per_byte": "f", "seconds": "f", "seconds_per_step": "f",
-             "bytes_inter_node": "u", "bytes_predicted_inter_node": "u", "data_hash": "S", "parameters_hash": "S", "verdict": "S"},
+             "final_train_loss": "f", "final_held_out_loss": "f", "bits_per_byte": "f", "seconds": "f",
+             "seconds_per_step": "f",
+             "bytes_inter_node": "u", "bytes_predicted_inter_node": "u", "data_hash": "S", "parameters_hash": "S",
+             "verdict": "S"},
     "steps": {"run": "u", "step": "u", "loss": "f", "grad_norm": "f", "skipped": "u"},
     "evaluations": {"run": "u", "step": "u", "loss": "f"},
     "held_out_parts": {"run": "u", "part": "u", "loss": "f"},
-    "errors": {"run": "u", "step": "u", "kind": "S", "unit_kind": "S", "relative_l2": "f", "cosine": "f", "largest": "f",
+    "errors": {"run": "u", "step": "u", "kind": "S", "unit_kind": "S", "relative_l2": "f", "cosine": "f",
+               "largest": "f",
                "norm_ratio": "f"},
     "quadratic": {"run": "u", "step": "u", "distance": "f", "bound": "f"},
     "quadratic_runs": {"run": "u", "violations": "u", "largest_ratio": "f", "steps": "u"},
@@ -74,7 +79,8 @@ PYTHON = {"f": float, "u": int, "S": str}
 class Converge(zpp.TestCase):
     def start(self, matrix, *words, ranks=4):
         path = matrix if isinstance(matrix, pathlib.Path) else self.write_json("matrix.json", matrix)
-        process = zpp.launch([(ranks, [PROGRAM, "--config", path, "--output", self.out, *words])], cwd=self.folder, patient=True)
+        process = zpp.launch([(ranks, [PROGRAM, "--config", path, "--output", self.out, *words])], cwd=self.folder,
+                             patient=True)
         self.addCleanup(process.stop)
         return process
 
@@ -139,7 +145,8 @@ class Converge(zpp.TestCase):
         result = self.check_ok(self.converge(matrix))
         self.assertIn(f" 8 runs, 2 that train as others do, {to_do} to be done", result.stdout)
         settings, runs = (self.trace()[1][group] for group in ("settings", "runs"))
-        rows = {name: [run for run, setting in enumerate(runs["setting"]) if setting == index] for index, name in enumerate(settings["name"])}
+        rows = {name: [run for run, setting in enumerate(runs["setting"]) if setting == index]
+                for index, name in enumerate(settings["name"])}
         self.assertEqual(set(rows), {"zero3", "other int8:64", "beside zero3 int4:128", "beside other int4:128"})
         for column in ("seed", "parameters_hash", "final_held_out_loss", "seconds"):
             one, two = ([runs[column][run] for run in rows[f"beside {name} int4:128"]] for name in ("zero3", "other"))
@@ -157,10 +164,12 @@ class Converge(zpp.TestCase):
     def check_rows(self, groups):
         settings, runs = groups["settings"], groups["runs"]
         by_name = {name: index for index, name in enumerate(settings["name"])}
-        self.assertEqual(list(by_name), ["zero3", "zero++", "feedback int4:128", "descent int4:128", "descent int8:64/int4:128+had32", "contract",
+        self.assertEqual(list(by_name), ["zero3", "zero++", "feedback int4:128", "descent int4:128",
+                                         "descent int8:64/int4:128+had32", "contract",
                                          "contract hpz", "contract 2 ranks", "contract stage 0"])
         default = by_name["zero++"]
-        self.assertEqual([settings[name][default] for name in ("weight_codec", "gradient_codec_intra", "hpz", "baseline", "feedback")],
+        self.assertEqual([settings[name][default] for name in ("weight_codec", "gradient_codec_intra", "hpz",
+                                                               "baseline", "feedback")],
                          ["int8:256", "int4:128", 2, "zero3", "off"])
         self.assertEqual(settings["weight_bits"][by_name["zero3"]], 32)
         self.assertEqual(settings["weight_bits"][default], 8 + 16 / 256)
@@ -217,7 +226,8 @@ class Converge(zpp.TestCase):
         self.assertEqual(*map(repr, losses))
 
     def test_sources_of_ids(self):
-        """Files of llm.c and Megatron-LM, whose vocabulary the matrix names: their tokens are no bytes, a text's are."""
+        """Files of llm.c and Megatron-LM, whose vocabulary the matrix names: their tokens are no bytes, a text's
+        are."""
         ids = [number % 300 for number in range(4000)]
         (self.folder / "ids").write_bytes(token_file_writer.llmc(ids))
         token_file_writer.write_megatron(self.folder / "pair", [[ids]], numpy.uint16)
@@ -265,16 +275,21 @@ class Converge(zpp.TestCase):
             return matrix
 
         self.check_refused('{"settings": [', "matrix.json:1:", "malformed JSON")
-        self.check_refused((zpp.SOURCE / "inputs" / "demo.json").read_text(), "is a key of zpp_train's", "start zpp_train --config ", "reduced.json")
+        self.check_refused((zpp.SOURCE / "inputs" / "demo.json").read_text(), "is a key of zpp_train's",
+                           "start zpp_train --config ", "reduced.json")
         self.check_refused(changed(lambda m: m.update(setings=[])), "unknown key setings", "nearest known: settings")
         self.check_refused(changed(lambda m: m["settings"][1].update(codecs=[])), "settings[1]", "unknown key codecs")
-        self.check_refused(changed(lambda m: m["base"]["zeropp"].update(train_step=1)), "setting zero3", "zeropp.train_step",
+        self.check_refused(changed(lambda m: m["base"]["zeropp"].update(train_step=1)), "setting zero3",
+                           "zeropp.train_step",
                            "zeropp.train_steps", ranks=2)
-        self.check_refused(changed(lambda m: m["settings"][3].update(weight_codecs=["int4:100"])), "settings[3]", "int4:100")
+        self.check_refused(changed(lambda m: m["settings"][3].update(weight_codecs=["int4:100"])),
+                           "settings[3]", "int4:100")
         self.check_refused(changed(lambda m: m["levels"]["quadratic"]["config"].update(gradient_clipping=1)),
                            "setting descent int4:128", "gradient_clipping 0", ranks=2)
-        self.check_refused(changed(lambda m: m["settings"][7].update(ranks=8)), "setting contract 2 ranks", "takes 8 ranks", ranks=2)
-        self.check_refused(changed(lambda m: [m["base"]["zeropp"].pop(f"evaluation_{key}") for key in ("interval", "batches")]),
+        self.check_refused(changed(lambda m: m["settings"][7].update(ranks=8)), "setting contract 2 ranks",
+                           "takes 8 ranks", ranks=2)
+        self.check_refused(changed(lambda m: [m["base"]["zeropp"].pop(f"evaluation_{key}")
+                                              for key in ("interval", "batches")]),
                            "setting zero3", "zeropp.evaluation_interval is 0", "level markov", ranks=2)
         self.check_refused(TINY, "teams of 3", words=("--ranks-per-run", "3"), ranks=2)
         result = zpp.launch([(1, [PROGRAM])], cwd=self.folder).end()

@@ -1,6 +1,7 @@
 # ctest: name=converge_decision timeout=240 labels=cli processors=2
-"""The commands of docs/howto/convergence.md that decide a small difference, from the corpus to the verdict, on a small corpus of bytes and
-with a small model; and the whole way finds a defect that costs a little, and none where there is none."""
+"""The commands of docs/howto/convergence.md that decide a small difference, from the corpus to the verdict, on a small
+corpus of bytes and with a small model; and the whole way finds a defect that costs a little, and none where there is
+none."""
 
 import json
 import re
@@ -42,12 +43,14 @@ class Decision(zpp.TestCase):
         return folder
 
     def test_the_page(self):
-        script, replaced = re.subn(r"(corpus\.py --output \S+) --vocab-size \d+", r"\1 --folders texts --held-out 0.01", BLOCK)
+        script, replaced = re.subn(r"(corpus\.py --output \S+) --vocab-size \d+", r"\1 --folders texts --held-out 0.01",
+                                   BLOCK)
         self.assertEqual(replaced, 1)
         folder = self.clone()
         done = self.check_ok(command_blocks.pasted(f"set -e\n{script}", folder, timeout=200))
         self.assertRegex(done.stdout, r"corpus|documents, ")
-        self.assertRegex(done.stdout, r"(?s)seeds give every setting .* among 10 settings\..*2 files as one matrix: .*## text: 8 seeds a setting")
+        self.assertRegex(done.stdout, r"(?s)seeds give every setting .* among 10 settings\..*2 files as one matrix: "
+                         r".*## text: 8 seeds a setting")
         self.assertTrue(done.stdout.endswith("\nVALID\n"), done)
         root, groups = zpp.read_trace(folder / "out" / "decide" / "b" / "converge.h5")
         self.assertEqual((set(groups["runs"]["seed"]), set(groups["runs"]["world_size"])), ({5, 6, 7, 8}, {1}))
@@ -55,13 +58,15 @@ class Decision(zpp.TestCase):
         self.assertTrue((folder / "out" / "decide" / "judged.h5").exists())
 
     def judged(self, defect):
-        """(verdict, difference) by setting of a matrix that a program with `defect` trained: int8 gradients with and without hpZ."""
+        """(verdict, difference) by setting of a matrix that a program with `defect` trained: int8 gradients with and
+        without hpZ."""
         rate = 0.0015
         matrix = smaller("text-25m.json")
         matrix["base"] |= {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}}
         matrix["base"]["optimizer"]["params"]["lr"] = rate
         matrix["base"]["scheduler"]["params"] |= {"warmup_max_lr": rate, "warmup_num_steps": 10, "total_num_steps": 120}
-        matrix["base"]["zeropp"] |= {"node_size": 2, "train_steps": 120, "evaluation_interval": 120, "evaluation_batches": 64,
+        matrix["base"]["zeropp"] |= {"node_size": 2, "train_steps": 120, "evaluation_interval": 120,
+                                     "evaluation_batches": 64,
                                      "data": {"source": "markov"}}
         matrix["base"]["zeropp"]["model"]["seq_length"] = 32
         beside = {"level": "markov", "baseline": "none", "gradient_codecs": ["int8:64"]}
@@ -70,14 +75,16 @@ class Decision(zpp.TestCase):
         path, out = self.write_json("matrix.json", matrix), self.folder / f"out {defect}"
         run = [str(zpp.TEST_BIN / "defective_converge"), "--config", path, "--output", out]
         self.check_ok(zpp.launch([(2, run)], env={"ZEROPP_DEFECT": defect}, patient=True).end(timeout=200))
-        self.check_ok(zpp.Process([*zpp.VALIDATE, "converge", out / "converge.h5", "--margin", "0.005", "--output", out]).end())
+        self.check_ok(zpp.Process([*zpp.VALIDATE, "converge", out / "converge.h5", "--margin", "0.005",
+                                   "--output", out]).end())
         with h5py.File(out / "judged.h5") as file:
             rows = file["judged"]
             return {name: (verdict, difference) for name, verdict, difference in
                     zip(rows["setting"].asstr(), rows["verdict"].asstr(), rows["difference"][()])}
 
     def test_a_planted_harm_of_half_a_hundredth_is_found(self):
-        """hpZ's secondary weights are one version old in every second step: int8 gradients alone cost nothing, with it 0.005 nats."""
+        """hpZ's secondary weights are one version old in every second step: int8 gradients alone cost nothing, with it
+        0.005 nats."""
         self.assertEqual({name: verdict for name, (verdict, _) in self.judged("").items()},
                          {"gradients int8:64": "equivalent", "hpZ int8:64": "equivalent"})
         found = self.judged("secondary_stale")

@@ -1,6 +1,6 @@
 # ctest: name=converge_text timeout=120 labels=cli processors=4
-"""The matrices on a corpus of tokens, with a small model in place of theirs: they run on teams of one rank and of several, weights and
-gradients of a single rank go through the codecs, and the flags of corpus.json name the data."""
+"""The matrices on a corpus of tokens, with a small model in place of theirs: they run on teams of one rank and of
+several, weights and gradients of a single rank go through the codecs, and the flags of corpus.json name the data."""
 
 import json
 import shutil
@@ -19,30 +19,36 @@ class ConvergeText(zpp.TestCase):
         super().setUp()
         words = b"".join(page.read_bytes() for page in sorted((zpp.SOURCE / "docs").rglob("*.md")))
         (self.folder / "ids").write_bytes(token_file_writer.llmc(list(words[:40000])))
-        self.data = ["--data-source", "llmc", "--data-path", self.folder / "ids", "--held-out-fraction", "0.1", "--data-vocab-size", "256"]
+        self.data = ["--data-source", "llmc", "--data-path", self.folder / "ids", "--held-out-fraction", "0.1",
+                     "--data-vocab-size", "256"]
 
     def smaller(self, name, evaluation_batches):
         """The matrix for the host and a model of a moment; all else is as it is."""
         matrix = json.loads((INPUTS / f"{name}.json").read_text())
         base = matrix["base"]
-        self.assertEqual(base["scheduler"]["params"]["total_num_steps"], base["zeropp"]["train_steps"], "the rate decays to zero")
-        held_out = base["zeropp"]["evaluation_batches"] * base["train_batch_size"] * base["zeropp"]["model"]["seq_length"]
+        self.assertEqual(base["scheduler"]["params"]["total_num_steps"], base["zeropp"]["train_steps"],
+                         "the rate decays to zero")
+        held_out = (base["zeropp"]["evaluation_batches"] * base["train_batch_size"]
+                    * base["zeropp"]["model"]["seq_length"])
         self.assertGreaterEqual(held_out, 2_000_000)
         base["train_batch_size"] = 8
         base["scheduler"]["params"] |= {"warmup_num_steps": 3, "total_num_steps": 8}
         base["zeropp"]["model"] |= {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "seq_length": 32}
-        base["zeropp"] |= {"backend": "host", "train_steps": 8, "evaluation_interval": 8, "evaluation_batches": evaluation_batches}
+        base["zeropp"] |= {"backend": "host", "train_steps": 8, "evaluation_interval": 8,
+                           "evaluation_batches": evaluation_batches}
         return self.write_json(f"{name}.json", matrix)
 
     def run_of(self, name, ranks, *words, evaluation_batches=4):
         """(hash of the final weights by setting, the rest of the trace) of one seed."""
         shutil.rmtree(self.out, ignore_errors=True)
-        command = [PROGRAM, "--config", self.smaller(name, evaluation_batches), "--output", self.out, *self.data, *words]
+        command = [PROGRAM, "--config", self.smaller(name, evaluation_batches), "--output", self.out,
+                   *self.data, *words]
         self.check_ok(zpp.launch([(ranks, command)], cwd=self.folder, patient=True).end(timeout=100))
         self.check_accepted(self.out / "converge.h5")
         root, groups = zpp.read_trace(self.out / "converge.h5")
         runs = groups["runs"]
-        return {groups["settings"]["name"][setting]: hashed for setting, hashed in zip(runs["setting"], runs["parameters_hash"])}, root, groups
+        return {groups["settings"]["name"][setting]: hashed
+                for setting, hashed in zip(runs["setting"], runs["parameters_hash"])}, root, groups
 
     def test_one_rank_goes_through_the_codecs(self):
         hashes, root, groups = self.run_of("text-25m", 1, "--seeds", "[3]", "--ranks-per-run", "1")
@@ -63,9 +69,11 @@ class ConvergeText(zpp.TestCase):
         for ranks in (1, 2):
             _, _, groups = self.run_of("text-pilot", ranks, "--seeds", "[101]")
             rows, runs = groups["held_out_parts"], groups["runs"]
-            self.assertEqual(list(zip(rows["run"], rows["part"])), [(run, part) for run in range(3) for part in range(4)])
+            self.assertEqual(list(zip(rows["run"], rows["part"])),
+                             [(run, part) for run in range(3) for part in range(4)])
             for run in range(3):
-                self.assertAlmostEqual(sum(rows["loss"][4 * run:4 * run + 4]) / 4, runs["final_held_out_loss"][run], places=9)
+                self.assertAlmostEqual(sum(rows["loss"][4 * run:4 * run + 4]) / 4, runs["final_held_out_loss"][run],
+                                       places=9)
             parts.append(rows["loss"][:4])
         self.assertEqual(len(set(parts[0])), 4)
         for one, two in zip(*parts):  # of training without a codec, which does the same sums in another order
@@ -74,7 +82,8 @@ class ConvergeText(zpp.TestCase):
     def test_parts_of_several_sizes(self):
         """Of 40 batches that are asked for the data have 31: one part of 16 has one, and the others two."""
         self.data[self.data.index("--held-out-fraction") + 1] = "0.2"
-        _, _, groups = self.run_of("text-pilot", 1, "--seeds", "[101]", evaluation_batches=40)  # the checker weights the parts
+        # The checker weights the parts.
+        _, _, groups = self.run_of("text-pilot", 1, "--seeds", "[101]", evaluation_batches=40)
         losses, final = groups["held_out_parts"]["loss"], groups["runs"]["final_held_out_loss"]
         self.assertEqual(len(losses), 3 * 16)
         for run in range(3):
@@ -107,18 +116,21 @@ class ConvergeText(zpp.TestCase):
         return self.write_json(f"{name}.json", matrix)
 
     def test_weight_differences(self):
-        """Bits are of the exchange of a step: the mean over eight, of which the first and a refresh send whole weights in int8."""
+        """Bits are of the exchange of a step: the mean over eight, of which the first and a refresh send whole weights
+        in int8."""
         command = [PROGRAM, "--config", self.differences(), "--output", self.out, *self.data, "--seeds", "[1]"]
         self.check_ok(zpp.launch([(4, command)], cwd=self.folder, patient=True).end(timeout=100))
         self.check_accepted(self.out / "converge.h5")
         _, groups = zpp.read_trace(self.out / "converge.h5")
         settings, runs = groups["settings"], groups["runs"]
         self.assertEqual(len(set(runs["parameters_hash"])), 7, "every setting trains something else")
-        self.assertEqual([converge_file.Setting(0, {"config_json": text}).weight_differences for text in settings["config_json"]],
+        self.assertEqual([converge_file.Setting(0, {"config_json": text}).weight_differences
+                          for text in settings["config_json"]],
                          ["", "int4:128", "int4:128+had32", "int4:128, fp32 copy", "int3:128", "int2:128", "int4:128"])
         whole, scales = 8 + 16 / 256, 16 / 128
         self.assertEqual(settings["weight_bits"], [16, *((refreshes * whole + (8 - refreshes) * (bits + scales)) / 8
-                                                         for bits, refreshes in ((4, 1), (4, 2), (4, 1), (3, 1), (2, 1), (4, 1)))])
+                                                         for bits, refreshes in (
+                                                             (4, 1), (4, 2), (4, 1), (3, 1), (2, 1), (4, 1)))])
         across = runs["bytes_inter_node"]
         plain, int4, refreshed, _, int3, int2, both = across
         self.assertEqual(sorted(across, reverse=True)[:2], [plain, refreshed])

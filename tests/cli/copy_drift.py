@@ -1,7 +1,7 @@
 # ctest: name=copy_drift labels=cli timeout=240 processors=4
-"""Copies of the weights that differences are added to do not drift away: after each of hundreds of steps zpp_train's checkpoints hold what
-the NumPy codecs make of the difference that was sent, within the bound of that one difference; and zpp-validate copy-drift finds copies
-that do not."""
+"""Copies of the weights that differences are added to do not drift away: after each of hundreds of steps zpp_train's
+checkpoints hold what the NumPy codecs make of the difference that was sent, within the bound of that one difference;
+and zpp-validate copy-drift finds copies that do not."""
 
 import json
 import shutil
@@ -9,22 +9,27 @@ import struct
 
 import zpp
 
-FLAGS = [*zpp.ALL_FEATURES, "--weight-differences", "--deterministic", "--save-interval", "1", "--save-keep", "100000", "--log-interval", "1000"]
+FLAGS = [*zpp.ALL_FEATURES, "--weight-differences", "--deterministic", "--save-interval", "1", "--save-keep", "100000",
+         "--log-interval", "1000"]
 QUADRATIC = ["--model", "quadratic", "--hidden-size", "300", "--lr", "0.01"]
 SCHEDULE = [{"weight_codec": "int6:64"}, {"from_step": 4, "units": ["h.1"], "weight_codec": "int4:64"}]
 # Name: (steps, flags, how often whole weights go after step 1).
 RUNS = {
     "quadratic": (300, [*QUADRATIC, "--bf16"], 0),
-    "refresh": (40, [*QUADRATIC, "--bf16", "--weight-refresh-interval", "10", "--weight-codec", "int8:64", "--weight-copy-dtype", "fp32"], 3),
+    "refresh": (40, [*QUADRATIC, "--bf16", "--weight-refresh-interval", "10", "--weight-codec", "int8:64",
+                     "--weight-copy-dtype", "fp32"], 3),
     "fp32": (30, [*QUADRATIC, "--weight-difference-codec", "int2:32+wide"], 0),
     "gpt": (40, ["--bf16", "--weight-difference-codec", "int3:64+had32"], 0),
-    "fp16": (20, ["--fp16", "--initial-scale-power", "16", "--weight-difference-codec", "int4:64+asym+s32", "--pipeline-depth", "2"], 0),
+    "fp16": (20, ["--fp16", "--initial-scale-power", "16", "--weight-difference-codec", "int4:64+asym+s32",
+                  "--pipeline-depth", "2"], 0),
     "schedule": (8, ["--bf16", "--codec-schedule", json.dumps(SCHEDULE), "--weight-difference-codec", "mxfp4"], 1),
     "floats": (12, ["--bf16", "--weight-difference-codec", "fp8e4m3", "--param-persistence-threshold", "5000"], 0),
     "evaluations": (12, ["--bf16", "--eval-interval", "3", "--eval-iters", "1"], 0),
-    "offload": (20, ["--bf16", "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5", "--weight-copy-dtype", "fp32"], 0),
+    "offload": (20, ["--bf16", "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5",
+                     "--weight-copy-dtype", "fp32"], 0),
     "stage 2": (40, ["--zero-stage", "2", "--bf16", "--weight-refresh-interval", "9", "--weight-codec", "int8:64"], 4),
-    "stage 1": (20, ["--zero-stage", "1", "--fp16", "--initial-scale-power", "16", "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5"], 0),
+    "stage 1": (20, ["--zero-stage", "1", "--fp16", "--initial-scale-power", "16", "--offload-optimizer", "cpu",
+                     "--offload-optimizer-ratio", "0.5"], 0),
     "random": (20, ["--bf16", "--weight-difference-codec", "int4:128+sr"], 0),
 }
 
@@ -60,7 +65,8 @@ class CopyDrift(zpp.TestCase):
         """Element `offset` of an array, as an integer, becomes change(element)."""
         folder = kept / f"step-{step:09}"
         manifest = json.loads((folder / "manifest.json").read_text())
-        each = next(each for each in manifest["slices"] if each["array"] == array and each["offset"] <= offset < each["offset"] + each["count"])
+        each = next(each for each in manifest["slices"] if each["array"] == array
+                    and each["offset"] <= offset < each["offset"] + each["count"])
         form = {2: "<H", 4: "<I", 8: "<Q"}[each["element_bytes"]]
         with open(folder / f"rank-{each['rank']:05}.bin", "r+b") as file:
             place = each["position"] + (offset - each["offset"]) * each["element_bytes"]

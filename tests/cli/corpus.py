@@ -1,7 +1,7 @@
 # ctest: name=corpus timeout=120 labels=cli
-"""jobscripts/local/corpus.py on folders and packages of our own: which documents are kept, that each is there once, where the
-held-out part begins, that zpp_train holds out that part, and a BPE whose tokens are the documents again. And corpus_part.py,
-which cuts a smaller corpus out of one."""
+"""jobscripts/local/corpus.py on folders and packages of our own: which documents are kept, that each is there once,
+where the held-out part begins, that zpp_train holds out that part, and a BPE whose tokens are the documents again. And
+corpus_part.py, which cuts a smaller corpus out of one."""
 
 import array
 import gzip
@@ -26,7 +26,8 @@ PART = SCRIPT.with_name("corpus_part.py")
 
 
 def prose(rng, count):
-    return "".join(f"{rng.choice(['word', 'träge', 'int x;', 'return'])} {rng.randrange(10**6)}\n" for _ in range(count)).encode()
+    return "".join(f"{rng.choice(['word', 'träge', 'int x;', 'return'])} {rng.randrange(10**6)}\n"
+                   for _ in range(count)).encode()
 
 
 def archive(files):
@@ -55,7 +56,8 @@ class Corpus(unittest.TestCase):
             (self.source / f"{index}.txt").write_bytes(content)
         for index, content in enumerate(packed):
             (self.source / f"{index}.txt.gz").write_bytes(gzip.compress(content))
-        (self.source / "tree.tar.xz").write_bytes(archive({f"tree/{index}.c": content for index, content in enumerate(inside)}))
+        (self.source / "tree.tar.xz").write_bytes(archive({f"tree/{index}.c": content
+                                                           for index, content in enumerate(inside)}))
         large = b"".join(prose(rng, 7000) for _ in range(12))  # more than 1 MiB: cut between lines
         (self.source / "large.txt").write_bytes(large)
         begin = 0
@@ -65,13 +67,16 @@ class Corpus(unittest.TestCase):
             begin = end
         self.assertGreater(len(self.kept), 56)
         (self.source / "damaged.gz").write_bytes(gzip.compress(plain[2])[:-9])
-        for name, content in {"short": b"x" * 255, "binary": plain[0] + b"\0", "latin": plain[0] + b"\xe4", "again": plain[0],
+        for name, content in {"short": b"x" * 255, "binary": plain[0] + b"\0", "latin": plain[0] + b"\xe4",
+                              "again": plain[0],
                               "wide": b"x" * 401 + b"\n" + plain[1][:100], "huge.c": b"int x;\n" * 160_000}.items():
             (self.source / name).write_bytes(content)
-        self.left_out = {"short": 1, "binary": 1, "not UTF-8": 1, "equal to another": 1, "long lines": 1, "long": 1, "cannot be unpacked": 1}
+        self.left_out = {"short": 1, "binary": 1, "not UTF-8": 1, "equal to another": 1, "long lines": 1, "long": 1,
+                         "cannot be unpacked": 1}
 
     def make(self, *words, code=0, python=sys.executable):
-        done = subprocess.run([python, SCRIPT, *words, "--output", self.output], capture_output=True, text=True, check=False)
+        done = subprocess.run([python, SCRIPT, *words, "--output", self.output], capture_output=True, text=True,
+                              check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
@@ -108,14 +113,16 @@ class Corpus(unittest.TestCase):
         (tree / "DEBIAN").mkdir(parents=True)
         (tree / "usr/share").mkdir(parents=True)
         self.source.rename(tree / "usr/share/text")
-        (tree / "DEBIAN/control").write_text("Package: sample\nVersion: 1.0-1\nArchitecture: all\nMaintainer: a <a@b.c>\nDescription: text\n")
+        (tree / "DEBIAN/control").write_text("Package: sample\nVersion: 1.0-1\nArchitecture: all\nMaintainer: a "
+                                             "<a@b.c>\nDescription: text\n")
         package = self.folder / "sample_1.0-1_all.deb"
         try:
             subprocess.run(["dpkg-deb", "--build", tree, package], check=True, capture_output=True)
         except FileNotFoundError:
             self.skipTest("dpkg-deb is missing")
         tools.mkdir()
-        (tools / "apt-get").write_text(f'#!/bin/sh\n[ "$2" = sample ] && cp "{package}" . || {{ echo "E: no package $2" >&2; exit 100; }}\n')
+        (tools / "apt-get").write_text(f'#!/bin/sh\n[ "$2" = sample ] && cp "{package}" . || {{ echo "E: no package '
+                                       f'$2" >&2; exit 100; }}\n')
         (tools / "apt-get").chmod(0o755)
         path = os.environ["PATH"]
         os.environ["PATH"] = f"{tools}:{path}"
@@ -144,10 +151,13 @@ class Corpus(unittest.TestCase):
         self.assertEqual((len(ids), max(ids) < 600), (file["tokens"], True))
         self.assertLess(file["tokens"], record["files"][0]["tokens"] / 2)
         decode = ("import array, sys, tokenizers; t = tokenizers.Tokenizer.from_file(sys.argv[1]); "
-                  "ids = list(array.array('H', open(sys.argv[2], 'rb').read()[1024:])); end = t.token_to_id('<|endoftext|>'); "
-                  "documents = [[]]; [documents.append([]) if each == end else documents[-1].append(each) for each in ids]; "
+                  "ids = list(array.array('H', open(sys.argv[2], 'rb').read()[1024:])); end = "
+                  "t.token_to_id('<|endoftext|>'); "
+                  "documents = [[]]; [documents.append([]) if each == end else documents[-1].append(each) for "
+                  "each in ids]; "
                   "sys.stdout.buffer.write(b''.join(t.decode(each).encode() + b'\\0' for each in documents[:-1]))")
-        again = subprocess.run([python, "-c", decode, self.output / "bpe.json", self.output / "bpe.bin"], capture_output=True, check=True)
+        again = subprocess.run([python, "-c", decode, self.output / "bpe.json", self.output / "bpe.bin"],
+                               capture_output=True, check=True)
         self.assertEqual(again.stdout, (self.output / "bytes.txt").read_bytes())
         trained = zpp.train(2, *file["flags"], "--eval-interval", "3", "--eval-iters", "1", out=self.folder / "run")
         self.assertEqual(trained.code, zpp.OK, trained)
@@ -173,7 +183,8 @@ class Corpus(unittest.TestCase):
         header = array.array("i", [20240520, 1, len(ids)] + [0] * 253)
         (self.output / "bpe.bin").write_bytes(header.tobytes() + ids.tobytes())
         described = {"file": "bpe.bin", "tokens": 9000, "held_out_tokens": 2000,
-                     "flags": ["--data-source", "llmc", "--data-path", "bpe.bin", "--held-out-fraction", "0.2", "--data-vocab-size", "600"]}
+                     "flags": ["--data-source", "llmc", "--data-path", "bpe.bin", "--held-out-fraction", "0.2",
+                               "--data-vocab-size", "600"]}
         (self.output / "corpus.json").write_text(json.dumps({"files": [described]}))
         done = self.cut("--trained", "5000", "--held-out", "700")
         raw = (self.folder / "part.bin").read_bytes()
@@ -187,11 +198,13 @@ class Corpus(unittest.TestCase):
         self.assertIn("has 2000 such tokens", self.cut("--trained", "5000", "--held-out", "2001", code=2).stderr)
         self.assertIn("has 7000 such tokens", self.cut("--trained", "7001", "--held-out", "1", code=2).stderr)
         self.assertIn("at least 1", self.cut("--trained", "0", "--held-out", "1", code=2).stderr)
-        self.assertIn("the corpus itself", self.cut("--trained", "5", "--held-out", "7", "--output", self.output / "bpe.bin", code=2).stderr)
+        self.assertIn("the corpus itself", self.cut("--trained", "5", "--held-out", "7",
+                                                    "--output", self.output / "bpe.bin", code=2).stderr)
         self.assertEqual((self.output / "bpe.bin").read_bytes(), header.tobytes() + ids.tobytes())
         (self.output / "bpe.bin").write_bytes(raw[:1024])
         self.assertIn("ends before", self.cut("--trained", "5000", "--held-out", "700", code=5).stderr)
-        self.assertEqual(((self.folder / "part.bin").read_bytes(), [*self.folder.glob("*.part")]), (raw, []), "what was there stays")
+        self.assertEqual(((self.folder / "part.bin").read_bytes(), [*self.folder.glob("*.part")]), (raw, []),
+                         "what was there stays")
         (self.output / "corpus.json").write_text(json.dumps({"files": []}))
         self.assertIn("--vocab-size", self.cut("--trained", "5", "--held-out", "7", code=2).stderr)
 

@@ -1,6 +1,6 @@
 # ctest: name=deepspeed_examples timeout=240 labels=cli processors=4
-"""The configurations of inputs/deepspeed, as they are, on 16 ranks, and the flags of DeepSpeed's tutorial on ZeRO++: they train a small
-model, or are refused with the reason. And Megatron's names of flags."""
+"""The configurations of inputs/deepspeed, as they are, on 16 ranks, and the flags of DeepSpeed's tutorial on ZeRO++:
+they train a small model, or are refused with the reason. And Megatron's names of flags."""
 
 import json
 
@@ -10,7 +10,8 @@ EXAMPLES = zpp.SOURCE / "inputs" / "deepspeed"
 SMALL = ["--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 16]
 FULL = ["--num-layers", 40, "--hidden-size", 6144, "--seq-length", 512, "--num-attention-heads", 32]
 TUTORIAL = ["--batch-size", 1, "--zero-stage", 3, "--deepspeed_config", EXAMPLES / "ds_zeropp_config.json",
-            "--deepspeed-activation-checkpointing", "--fp16", "--checkpoint-activations", "--tensor-model-parallel-size", 1,
+            "--deepspeed-activation-checkpointing", "--fp16", "--checkpoint-activations",
+            "--tensor-model-parallel-size", 1,
             "--pipeline-model-parallel-size", 1]
 STEPS = 3
 
@@ -38,11 +39,14 @@ class Examples(zpp.TestCase):
         self.assertEqual(len(warnings(result)), 4, result)  # two keys, two flags
         config, groups = self.effective()
         zero = config["zero_optimization"]
-        self.assertEqual((zero["stage"], zero["zero_hpz_partition_size"], zero["reduce_bucket_size"]), (3, 16, 10_000_000))
-        self.assertTrue(zero["zero_quantized_weights"] and zero["zero_quantized_gradients"] and config["fp16"]["enabled"])
+        self.assertEqual((zero["stage"], zero["zero_hpz_partition_size"], zero["reduce_bucket_size"]),
+                         (3, 16, 10_000_000))
+        self.assertTrue(zero["zero_quantized_weights"] and zero["zero_quantized_gradients"]
+                        and config["fp16"]["enabled"])
         self.assertTrue(config["zeropp"]["model"]["recompute_activations"])
         self.assertEqual(config["train_batch_size"], 16)
-        self.assertIn(("int8:256", "weights"), set(zip(groups["collectives"]["codec"], groups["collectives"]["purpose"])))
+        self.assertIn(("int8:256", "weights"),
+                      set(zip(groups["collectives"]["codec"], groups["collectives"]["purpose"])))
 
     def test_tutorial_at_its_full_size_is_understood(self):
         summary = self.folder / "info.json"
@@ -56,7 +60,8 @@ class Examples(zpp.TestCase):
         result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / "stage2.json")
         self.assertEqual(len(warnings(result)), 5, result)
         config, groups = self.effective()
-        self.assertEqual((config["zero_optimization"]["stage"], config["zero_optimization"]["reduce_bucket_size"]), (2, 200_000_000))
+        self.assertEqual((config["zero_optimization"]["stage"], config["zero_optimization"]["reduce_bucket_size"]),
+                         (2, 200_000_000))
         self.assertEqual((config["train_micro_batch_size_per_gpu"], config["zeropp"]["log_interval"]), (1, 2000))
         self.assertEqual(groups["steps"]["learning_rate"][:2], [0, 0])
         self.assertGreater(groups["steps"]["learning_rate"][2], 0)
@@ -68,7 +73,8 @@ class Examples(zpp.TestCase):
         config, groups = self.effective()
         self.assertEqual(config["zero_optimization"]["reduce_bucket_size"], 64 * 64)
         self.assertEqual(config["zero_optimization"]["stage3_param_persistence_threshold"], 10 * 64)
-        # The last norm persists; a reuse distance as long as a step gathers the others once, and they are there in backward.
+        # The last norm persists; a reuse distance as long as a step gathers the others once, and they are there in
+        # backward.
         small = [elements <= 10 * 64 for elements in groups["units"]["elements"]]
         self.assertEqual(small, [False] * (len(small) - 1) + [True])
         self.assertEqual(groups["units"]["gathers_forward"], [int(not persists) for persists in small])
@@ -77,7 +83,8 @@ class Examples(zpp.TestCase):
         self.assertTrue(list(kept.rglob("model.safetensors")))
 
     def test_precisions(self):
-        for name, ignored, steps in (("bf16", 6, STEPS), ("fp16", 2, 10)):  # the loss scale falls from 2^16 to what fits
+        # The loss scale falls from 2^16 to what fits.
+        for name, ignored, steps in (("bf16", 6, STEPS), ("fp16", 2, 10)):
             with self.subTest(name):
                 result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / f"{name}.json", steps=steps)
                 self.assertEqual(len(warnings(result)), ignored, result)
@@ -94,14 +101,15 @@ class Examples(zpp.TestCase):
         config, groups = self.effective()
         held = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
         self.assertEqual((held["master"], held["moments"], held["compute_shard"]), (0, 0, 0))
-        self.assertEqual((held["offloaded_moments"], held["offloaded_weights"]), (2 * held["offloaded_master"], held["offloaded_master"] // 2))
+        self.assertEqual((held["offloaded_moments"], held["offloaded_weights"]),
+                         (2 * held["offloaded_master"], held["offloaded_master"] // 2))
         self.assertTrue(config["zero_optimization"]["offload_optimizer"]["pin_memory"])
         self.run_on_16(*words, "--bf16", "--micro-batch-size", 1)
         self.assertEqual(self.trace()[0]["parameters_hash"], root["parameters_hash"])
 
     def test_offload_to_files(self):
-        """The example as it is but for the folder, which has to exist; small weights stay on the host, as max_in_cpu says. And with
-        none of them there, in smaller sub-groups: more transfers, the same parameters."""
+        """The example as it is but for the folder, which has to exist; small weights stay on the host, as max_in_cpu
+        says. And with none of them there, in smaller sub-groups: more transfers, the same parameters."""
         example = json.loads((EXAMPLES / "offload_nvme.json").read_text())
         disk = self.folder / "disk"
         disk.mkdir()
@@ -119,7 +127,8 @@ class Examples(zpp.TestCase):
             self.assertEqual(list(disk.iterdir()), [])
             held = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
             self.assertEqual((held["offloaded_master"], held["offloaded_moments"], held["compute_shard"]), (0, 0, 0))
-            found[name] = (root["parameters_hash"], held, dict(zip(groups["counters"]["name"], groups["counters"]["value"])))
+            found[name] = (root["parameters_hash"], held,
+                           dict(zip(groups["counters"]["name"], groups["counters"]["value"])))
         for (_, held, counters), files in zip(found.values(), (16, 32)):
             self.assertEqual(counters["files"], files)
             self.assertEqual(held["offloaded_weights"] > 0, files == 16)
@@ -146,7 +155,8 @@ class Examples(zpp.TestCase):
         config, groups = self.effective()
         self.assertTrue(config["zeropp"]["model"]["cpu_checkpointing"])
         # Three of five inputs are kept, each of 2 x 16 x 32 fp32 values.
-        self.assertEqual(dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))["offloaded_activations"], 3 * 4096)
+        self.assertEqual(dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))["offloaded_activations"],
+                         3 * 4096)
         self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
         for more in ([], ["--deepspeed-activation-checkpointing", "--recompute-interval", 3]):
             result = self.train(2, *words, *more)
@@ -178,10 +188,12 @@ class Examples(zpp.TestCase):
         for line, (first, done) in zip(lines, ((0, 2), (2, 4), (4, 5))):
             fields = dict(field.strip().split(": ") for field in line.split("|") if ": " in field)
             self.assertRegex(line, rf"^ iteration +{done}/ +5 \| consumed samples: +{4 * done} \|")
-            self.assertAlmostEqual(float(fields["lm loss"]), sum(steps["loss"][first:done]) / (done - first), delta=1e-5)
+            self.assertAlmostEqual(float(fields["lm loss"]), sum(steps["loss"][first:done]) / (done - first),
+                                   delta=1e-5)
             self.assertAlmostEqual(float(fields["learning rate"]), 1e-3)
             self.assertAlmostEqual(float(fields["grad norm"]), steps["grad_norm"][done - 1], delta=1e-3)
-            self.assertEqual((fields["global batch size"].strip(), fields["loss scale"], fields["number of skipped iterations"].strip()), ("4", "1.0", "0"))
+            self.assertEqual((fields["global batch size"].strip(), fields["loss scale"],
+                              fields["number of skipped iterations"].strip()), ("4", "1.0", "0"))
 
 
 if __name__ == "__main__":

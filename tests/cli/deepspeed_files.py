@@ -1,7 +1,7 @@
 # ctest: name=deepspeed_files timeout=300 labels=cli processors=2
-"""Configurations as Transformers, Accelerate, DeepSpeed and others write them (tests/deepspeed) train as they are: two steps on one rank each.
-One line names their keys without effect, and one a learning rate that the scheduler overrides: they are those of the table there, and none
-of them is in the effective configuration."""
+"""Configurations as Transformers, Accelerate, DeepSpeed and others write them (tests/deepspeed) train as they are: two
+steps on one rank each. One line names their keys without effect, and one a learning rate that the scheduler overrides:
+they are those of the table there, and none of them is in the effective configuration."""
 
 import json
 import re
@@ -9,7 +9,8 @@ import re
 import zpp
 
 FILES = zpp.SOURCE / "tests" / "deepspeed"
-MODEL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16, "--train-iters", 2, "--backend", "host"]
+MODEL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16, "--train-iters", 2,
+         "--backend", "host"]
 LEFT_OUT = "without effect, as if left out: "
 UNUSED = re.compile(r": ([a-z_.]+) \S+ is not used: ")
 
@@ -40,7 +41,8 @@ class Files(zpp.TestCase):
         """What a file cannot know: the folder of the test, and a loss scale that a model this small takes."""
         zero = content.get("zero_optimization", {})
         words = []
-        for section, flag in (("offload_optimizer", "--offload-optimizer-nvme-path"), ("offload_param", "--offload-param-nvme-path")):
+        for section, flag in (("offload_optimizer", "--offload-optimizer-nvme-path"),
+                              ("offload_param", "--offload-param-nvme-path")):
             if (zero.get(section) or {}).get("device") == "nvme":
                 words += [flag, self.folder]
         fp16 = content.get("fp16") or {}
@@ -70,18 +72,22 @@ class Files(zpp.TestCase):
                 stays = [key for key in named if is_in(json.loads(root["config_json"]), key)]
                 # Some are always part of it, and are there with the value that they have where no file says one.
                 self.assertLessEqual(set(stays), {"optimizer.params.lr", "zero_optimization.zero_hpz_partition_size",
-                                                  "zero_optimization.zero_quantized_weights", "zero_optimization.offload_param.device"})
+                                                  "zero_optimization.zero_quantized_weights",
+                                                  "zero_optimization.offload_param.device"})
 
     def test_precision_that_is_auto_is_a_flags(self):
         for flag, idle in (("--bf16", True), ("--fp16", False)):
-            result, out = self.train_file(FILES / "hf_zero3.json", flag, *([] if idle else ["--initial-scale-power", 4]))
+            result, out = self.train_file(FILES / "hf_zero3.json", flag,
+                                          *([] if idle else ["--initial-scale-power", 4]))
             self.assertEqual((result.code, "fp16.loss_scale " in result.stderr), (zpp.OK, idle), result)
             self.assertTrue(json.loads(self.trace(out)[0]["config_json"])[flag[2:]]["enabled"])
 
     def test_what_is_typed_is_refused_all_the_same(self):
         path = FILES / "hf_zero1.json"
-        for flag, value, key in (("--loss-scale", 64, "fp16.loss_scale"), ("--max-live-parameters", 9, "stage3_max_live_parameters"),
-                                 ("--sub-group-size", 9, "sub_group_size"), ("--zero-hpz-partition-size", 2, "zero_hpz_partition_size")):
+        for flag, value, key in (("--loss-scale", 64, "fp16.loss_scale"),
+                                 ("--max-live-parameters", 9, "stage3_max_live_parameters"),
+                                 ("--sub-group-size", 9, "sub_group_size"),
+                                 ("--zero-hpz-partition-size", 2, "zero_hpz_partition_size")):
             with self.subTest(flag):
                 result, _ = self.train_file(path, flag, value)
                 self.check_fails(result, zpp.USAGE, key, "no effect")

@@ -1,6 +1,7 @@
 # ctest: name=docs_commands timeout=600 labels=cli processors=4
-"""The commands in README and docs/. A block of language `sh` is run, block after block in one folder a page, for
-one step where it trains; before a block that is not run, a comment says why: <!-- not run: REASON -->. Of those every flag has to exist."""
+"""The commands in README and docs/. A block of language `sh` is run, block after block in one folder a page, for one
+step where it trains; before a block that is not run, a comment says why: <!-- not run: REASON -->. Of those every flag
+has to exist."""
 
 import json
 import re
@@ -52,23 +53,29 @@ class Pages(zpp.TestCase):
     def test_the_search_is_as_large_as_it_says(self):
         text = PAGES["docs/howto/planning.md"]
         said = re.search(r"The ([\d,]+)\s+combinations on 4,096 GPUs\s+of\s+this\s+example", text).group(1)
-        [command] = [line for block in command_blocks.fenced(text, "sh") for line in command_blocks.lines(block) if "16,64,512" in line]
-        done = self.check_ok(command_blocks.pasted(command.replace("16,64,512", "512"), command_blocks.clone(self.folder)))
+        [command] = [line for block in command_blocks.fenced(text, "sh") for line in command_blocks.lines(block)
+                     if "16,64,512" in line]
+        done = self.check_ok(command_blocks.pasted(command.replace("16,64,512", "512"),
+                                                   command_blocks.clone(self.folder)))
         self.assertIn(f"512 nodes x 8 ranks: {said.replace(',', '')} combinations", done.stdout)
 
     def test_what_is_built_can_be_built(self):
         """Presets and targets of `cmake --build`, also in sentences and in blocks that are not run."""
-        presets = {preset["name"] for preset in json.loads((zpp.SOURCE / "CMakePresets.json").read_text())["buildPresets"]}
-        known = subprocess.run(["cmake", "--build", zpp.BIN.parent, "--target", "help"], capture_output=True, text=True, check=True).stdout
+        presets = {preset["name"]
+                   for preset in json.loads((zpp.SOURCE / "CMakePresets.json").read_text())["buildPresets"]}
+        known = subprocess.run(["cmake", "--build", zpp.BIN.parent, "--target", "help"], capture_output=True, text=True,
+                               check=True).stdout
         builds = [build for text in PAGES.values() for build in BUILD.findall(text)]
         self.assertIn(("cpu", "zpp_plan"), builds)
         for preset, target in builds:
             self.assertIn(preset, presets)
-            self.assertTrue(target in ("", "all") or re.search(rf"(?m)^(?:\.\.\. )?{re.escape(target)}\b", known), target)
+            self.assertTrue(target in ("", "all") or re.search(rf"(?m)^(?:\.\.\. )?{re.escape(target)}\b", known),
+                            target)
 
     def test_flags_of_what_is_not_run_exist(self):
         helps = {}
-        lines = [line for text in PAGES.values() for found in SKIPPED.finditer(text) for line in command_blocks.lines(found[2])]
+        lines = [line for text in PAGES.values() for found in SKIPPED.finditer(text)
+                 for line in command_blocks.lines(found[2])]
         for line in lines:
             program = PROGRAM.search(line)
             if not program:

@@ -20,7 +20,8 @@ QUANTITY = re.compile(r"(?<![\w.,/])(\d[\d,]*\.?\d*) ?(GB|GiB|x)(?![\w/])")
 def prose_and_tables(text):
     text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     lines = text.splitlines()
-    return ("\n".join(line for line in lines if not line.startswith("|")), "\n".join(line for line in lines if line.startswith("|")))
+    return ("\n".join(line for line in lines if not line.startswith("|")),
+            "\n".join(line for line in lines if line.startswith("|")))
 
 
 class Tables(zpp.TestCase):
@@ -31,7 +32,8 @@ class Tables(zpp.TestCase):
                 self.assertEqual(update.renewed(text, programs), text, f"{name}: run docs/tables/update.py")
 
     def test_every_table_has_a_page(self):
-        self.assertEqual(sorted(set(update.MADE)), sorted({table for text in PAGES.values() for table in update.tables_of(text)}))
+        self.assertEqual(sorted(set(update.MADE)),
+                         sorted({table for text in PAGES.values() for table in update.tables_of(text)}))
 
     def test_a_closed_form_that_differs_is_noticed(self):
         with self.assertRaises(ValueError):

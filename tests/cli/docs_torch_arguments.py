@@ -1,6 +1,6 @@
 # ctest: name=docs_torch_arguments timeout=30 labels=cli
-"""The table of docs/howto/pytorch.md has the arguments of zeropp.torch.compress(), each with its default; its docstring names
-each."""
+"""The table of docs/howto/pytorch.md has the arguments of zeropp.torch.compress(), each with its default; its docstring
+names each."""
 
 import ast
 import re

@@ -1,7 +1,7 @@
 # ctest: name=fabric cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""zpp_fabric: the map is whole in text, JSON and trace; a planted slow rank and a planted slow link are named, with exit
-code 1; flags that it does not have are refused; zpp_sweep --fabric does the same under its own name. On GPUs the map alone:
-the planted delays are in MPI's sends."""
+"""zpp_fabric: the map is whole in text, JSON and trace; a planted slow rank and a planted slow link are named, with
+exit code 1; flags that it does not have are refused; zpp_sweep --fabric does the same under its own name. On GPUs the
+map alone: the planted delays are in MPI's sends."""
 
 import json
 import re
@@ -71,7 +71,8 @@ class Map(Fabric):
         for row in found["typical"]:
             if row["class"] == "rail":
                 slowest = max if row["metric"] == "latency" else min
-                values = [slowest(each[row["metric"]] for each in found["rails"] if each["rail"] == rail) for rail in range(2)]
+                values = [slowest(each[row["metric"]] for each in found["rails"] if each["rail"] == rail)
+                          for rail in range(2)]
             else:
                 values = [found[row["metric"]][a][b] for a, b in kinds[row["class"]]]
             self.assertAlmostEqual(row["median"], statistics.median(values), delta=1e-9 * row["median"])
@@ -128,7 +129,8 @@ class Alias(Fabric):
         result = self.fabric(2, "--fabric", *CALM, program=[SWEEP])
         self.assertEqual(result.code, zpp.OK, result)
         lines = [line for line in result.stderr.splitlines() if zpp.NO_RING not in line]
-        self.assertEqual(lines, ["zpp_sweep: info: --fabric is another name of zpp_fabric, a program of its own with the same flags"])
+        self.assertEqual(lines, ["zpp_sweep: info: --fabric is another name of zpp_fabric, a program of its own with "
+                                 "the same flags"])
         root, groups = zpp.read_trace(self.out / "sweep.h5")
         self.assertEqual((root["app"], root["verdict"]), ("sweep", "VALID"))
         self.assertEqual(groups["fabric"]["sender"], [0, 0, 1, 1])
@@ -169,8 +171,10 @@ class Refusals(Fabric):
                             (["--fabric-threshold", 0], "--fabric-threshold"), (["--gpu-sampling", 1], "gpu_sampling")):
             with self.subTest(words=words):
                 self.check_fails(self.fabric(1, *words), zpp.USAGE, part, program="zpp_fabric")
-        self.check_fails(self.fabric(1, "--fabric-bytes", "1M", program=[SWEEP]), zpp.USAGE, "--fabric-bytes", "--fabric", program="zpp_sweep")
-        self.check_fails(self.fabric(1, "--fabric", "--codec", "int8", program=[SWEEP]), zpp.USAGE, "--codec", program="zpp_sweep")
+        self.check_fails(self.fabric(1, "--fabric-bytes", "1M", program=[SWEEP]), zpp.USAGE, "--fabric-bytes",
+                         "--fabric", program="zpp_sweep")
+        self.check_fails(self.fabric(1, "--fabric", "--codec", "int8", program=[SWEEP]), zpp.USAGE,
+                         "--codec", program="zpp_sweep")
 
     def test_a_file_of_the_sweep_does_not_ask_for_the_fabric(self):
         config = self.write_json("fabric.json.in", {"fabric": True, "backend": "host"})

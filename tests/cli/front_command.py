@@ -1,5 +1,6 @@
 # ctest: name=front_command timeout=120 labels=cli,without-cuda
-"""zpp COMMAND becomes the program of that name beside it, with its arguments and its exit code; alone it lists the commands."""
+"""zpp COMMAND becomes the program of that name beside it, with its arguments and its exit code; alone it lists the
+commands."""
 
 import os
 import re
@@ -59,14 +60,16 @@ class FrontCommand(zpp.TestCase):
         for word, nearest in (("trian", "train"), ("swep", "sweep"), ("--frob", "fabric")):
             done = zpp.Process([ZPP, word]).end()
             self.assertEqual((done.code, done.stdout), (zpp.USAGE, ""), done)
-            self.assertRegex(done.stderr, rf'^zpp: error: unknown command "{word}" \(nearest: \w+\): zpp --help lists them\n$')
+            self.assertRegex(done.stderr, rf'^zpp: error: unknown command "{word}" \(nearest: \w+\): zpp --help lists '
+                             rf'them\n$')
             if not word.startswith("-"):
                 self.assertIn(f"(nearest: {nearest})", done.stderr)
 
     def test_through_a_link(self):
         link = self.folder / "zpp"
         link.symlink_to(ZPP)
-        self.assertEqual(self.check_ok(zpp.Process([link]).end()).stdout, self.check_ok(zpp.Process([ZPP]).end()).stdout)
+        self.assertEqual(self.check_ok(zpp.Process([link]).end()).stdout,
+                         self.check_ok(zpp.Process([ZPP]).end()).stdout)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # ctest: name=fsdp2_over_link timeout=120 labels=cli processors=2
-"""jobscripts/local/fsdp2_over_link.sh: each flag of each command that it would run exists, runs alternate, and wrong usage
-is said in one line. jobscripts/local/plugin_overhead.py and plugin_losses.py print their tables, where there is PyTorch."""
+"""jobscripts/local/fsdp2_over_link.sh: each flag of each command that it would run exists, runs alternate, and wrong
+usage is said in one line. jobscripts/local/plugin_overhead.py and plugin_losses.py print their tables, where there is
+PyTorch."""
 
 import json
 import os
@@ -24,10 +25,12 @@ class Fsdp2OverLink(local_script.TestCase):
             self.assertEqual((option(hosts, "--rate"), option(peer, "--steps")), ("100mbit", "7"))
             for flag in (word for word in peer if word.startswith("--")):
                 self.assertIn(flag, known)
-            self.assertEqual(("--prepare" in peer, "--reshard" in peer), ((False, False), (True, False), (False, True), (True, True))[number % 4])
+            self.assertEqual(("--prepare" in peer, "--reshard" in peer), ((False, False), (True, False), (False, True),
+                                                                          (True, True))[number % 4])
             if "--prepare" in peer:
                 name, _, arguments = option(peer, "--prepare").partition(" ")
-                self.assertEqual((name, json.loads(arguments)["node_size"]), ("zeropp.torch:compress", int(option(peer, "--node-size"))))
+                self.assertEqual((name, json.loads(arguments)["node_size"]),
+                                 ("zeropp.torch:compress", int(option(peer, "--node-size"))))
         self.assertEqual(len({option(command, "--json") for command in commands}), len(commands))
 
     def test_bad_usage(self):
@@ -42,7 +45,8 @@ class Fsdp2OverLink(local_script.TestCase):
         if not python:
             self.skipTest("ZEROPP_TORCH_PYTHON names no Python with PyTorch")
         environment = {**os.environ, "PYTHONPATH": str(zpp.BIN.parent / "python")}
-        return run(*zpp.MPIRUN, "-n", "2", python, zpp.SOURCE / "jobscripts" / "local" / script, "--device", "cpu", *words, env=environment)
+        return run(*zpp.MPIRUN, "-n", "2", python, zpp.SOURCE / "jobscripts" / "local" / script, "--device", "cpu",
+                   *words, env=environment)
 
     def test_overhead(self):
         done = self.on_two_ranks("plugin_overhead.py", "--transport", "torch", "--mib", "0.5")
@@ -57,7 +61,8 @@ class Fsdp2OverLink(local_script.TestCase):
             text, path = pathlib.Path(name, "text"), pathlib.Path(name, "losses.json")
             text.write_bytes(bytes(97 + index * index % 13 for index in range(20_000)))
             command = [
-                "plugin_losses.py", "--data", text, "--json", path, "--steps", "6", "--num-layers", "1", "--hidden-size", "64",
+                "plugin_losses.py", "--data", text, "--json", path, "--steps", "6", "--num-layers", "1",
+                "--hidden-size", "64",
                 "--num-attention-heads", "2", "--seq-length", "16", "--micro-batch-size", "2", "--held-out", "4",
                 "--setting", 'none={"node_size": 1, "min_bytes": 0, "weights": "none", "gradients": "none"}',
                 "--setting", 'coarse={"node_size": 1, "min_bytes": 0, "weights": "int2:64", "gradients": "int2:64"}']
@@ -68,7 +73,8 @@ class Fsdp2OverLink(local_script.TestCase):
             found = json.loads(path.read_text())["losses"]
             more = self.on_two_ranks(*command, "--seeds", "3")
             self.assertEqual(more.returncode, 0, more)
-            self.assertEqual([line.split(",")[0] for line in more.stdout.splitlines() if line.startswith("seed")], 3 * ["seed 3"])
+            self.assertEqual([line.split(",")[0] for line in more.stdout.splitlines() if line.startswith("seed")],
+                             3 * ["seed 3"])
             for name, runs in json.loads(path.read_text())["losses"].items():
                 self.assertEqual((runs[:2], len(runs)), (found[name], 3))
             other = self.on_two_ranks(*command, "--seeds", "3", "--steps", "7")
@@ -79,7 +85,8 @@ class Fsdp2OverLink(local_script.TestCase):
         self.assertTrue(all(coarse != exact for coarse, exact in zip(losses["coarse"], plain)), losses)
         shares = {name: runs[0]["compressed"] for name, runs in found.items()}
         self.assertEqual((shares["none"], shares["coarse"]), (0, 1))
-        rows = {cells[1].strip(): cells[4].strip() for line in done.stdout.splitlines() if len(cells := line.split("|")) > 4}
+        rows = {cells[1].strip(): cells[4].strip() for line in done.stdout.splitlines()
+                if len(cells := line.split("|")) > 4}
         self.assertEqual(rows["none"], "+0.0000")
         mean = sum(coarse - exact for coarse, exact in zip(losses["coarse"], plain)) / 2
         self.assertAlmostEqual(float(rows["coarse"]), mean, places=4)

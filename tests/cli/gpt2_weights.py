@@ -1,6 +1,6 @@
 # ctest: name=gpt2_weights labels=cli timeout=120 processors=4
-"""Weights that leave and come as GPT-2's: what a checkpoint exports is its master weights, a run that begins with them has their loss, at any
-number of ranks and stage; what is of another model is refused."""
+"""Weights that leave and come as GPT-2's: what a checkpoint exports is its master weights, a run that begins with them
+has their loss, at any number of ranks and stage; what is of another model is refused."""
 
 import zpp
 from zpp_validate.checkers import exported_weights
@@ -13,7 +13,8 @@ class Weights(zpp.TestCase):
     def exported(self, *words, ranks=4, steps=4):
         """Trains and exports; returns the checkpoint's folder and the loss at the end."""
         kept = self.out / "checkpoints"
-        result = self.train(ranks, *EVALUATE, *words, "--train-iters", steps, "--save", kept, "--gather-weights-on-save")
+        result = self.train(ranks, *EVALUATE, *words, "--train-iters", steps, "--save", kept,
+                            "--gather-weights-on-save")
         self.check_ok(result)
         step = kept / f"step-{steps:09}"
         self.assertEqual(exported_weights.main([str(step), str(self.out / "train.h5")]), 0)
@@ -28,7 +29,8 @@ class Weights(zpp.TestCase):
     def test_out_and_in_again(self):
         step, loss = self.exported(*zpp.ALL_FEATURES)
         self.assertEqual(sorted(entry.name for entry in step.iterdir()),
-                         ["config.json", "manifest.json", "model.safetensors", *(f"rank-{rank:05}.bin" for rank in range(4))])
+                         ["config.json", "manifest.json", "model.safetensors",
+                          *(f"rank-{rank:05}.bin" for rank in range(4))])
         for ranks, words in ((4, zpp.ALL_FEATURES), (3, []), (2, ["--zero-stage", "0"]), (1, ["--zero-stage", "1"])):
             with self.subTest(ranks=ranks):
                 words = [*words, "--micro-batch-size", 12 // ranks] if ranks != 4 else words
@@ -42,8 +44,8 @@ class Weights(zpp.TestCase):
                 self.assertEqual(self.begun_with(step / "model.safetensors", *words, ranks=2), loss)
 
     def test_names_without_prefix_and_masks(self):
-        """As files of the bare model have them, and of earlier versions; each value is read where it belongs: with one changed, the export is not
-        what it was."""
+        """As files of the bare model have them, and of earlier versions; each value is read where it belongs: with one
+        changed, the export is not what it was."""
         step, loss = self.exported(ranks=1)
         tensors, _ = safetensors_file.read(step / "model.safetensors")
         bare = {name.removeprefix("transformer."): values for name, values in tensors.items()}
@@ -59,7 +61,8 @@ class Weights(zpp.TestCase):
         """Of a job that is started again with the same words."""
         step, _ = self.exported(ranks=1)
         kept = self.out / "checkpoints"
-        result = self.train(1, "--train-iters", 5, "--save", kept, "--load", kept, "--load-weights", step / "model.safetensors")
+        result = self.train(1, "--train-iters", 5, "--save", kept, "--load", kept,
+                            "--load-weights", step / "model.safetensors")
         self.assertIn("resuming after step 4 of 5", result.stdout)
 
     def test_what_is_refused(self):
@@ -74,15 +77,20 @@ class Weights(zpp.TestCase):
             self.check_fails(result, code, str(file), *parts)
 
         refused(zpp.IO, "No such file")
-        for name, change, part in (("more", {"transformer.h.2.ln_1.bias": tensors["transformer.ln_f.bias"]}, "h.2.ln_1.bias' has no place"),
+        for name, change, part in (("more", {"transformer.h.2.ln_1.bias": tensors["transformer.ln_f.bias"]},
+                                    "h.2.ln_1.bias' has no place"),
                                    ("fewer", {"transformer.ln_f.bias": None}, "it has no 'transformer.ln_f.bias'"),
-                                   ("shape", {"transformer.wpe.weight": tensors["transformer.wpe.weight"][1:]}, "is [15, 32] there, and [16, 32] here")):
+                                   ("shape", {"transformer.wpe.weight": tensors["transformer.wpe.weight"][1:]},
+                                    "is [15, 32] there, and [16, 32] here")):
             with self.subTest(name):
-                safetensors_file.write(file, {name: value for name, value in {**tensors, **change}.items() if value is not None})
+                safetensors_file.write(file, {name: value for name, value in {**tensors, **change}.items()
+                                              if value is not None})
                 refused(zpp.USAGE, "of another model", part)
-        for name, data, part in (("cut", good[:-1], "and it has"), ("longer", good + b"\0", "and it has"), ("empty", b"", "it has 0 bytes"),
+        for name, data, part in (("cut", good[:-1], "and it has"), ("longer", good + b"\0", "and it has"),
+                                 ("empty", b"", "it has 0 bytes"),
                                  ("header", (1 << 60).to_bytes(8, "little") + good[8:], "longer than the file"),
-                                 ("json", good[:8] + b"x" + good[9:], "no JSON object"), ("type", good.replace(b'"F32"', b'"F33"', 1), "none of F32")):
+                                 ("json", good[:8] + b"x" + good[9:], "no JSON object"),
+                                 ("type", good.replace(b'"F32"', b'"F33"', 1), "none of F32")):
             with self.subTest(name):
                 file.write_bytes(data)
                 refused(zpp.IO, "no safetensors file", part)

@@ -41,7 +41,8 @@ class GpuTests(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("bash", "readlink", "dirname", "basename", "env"):
                 pathlib.Path(folder, name).symlink_to(shutil.which(name))
-            done = subprocess.run([SCRIPT, "--machine", "here", "--results", f"{folder}/results"], capture_output=True, text=True, check=False,
+            done = subprocess.run([SCRIPT, "--machine", "here", "--results", f"{folder}/results"], capture_output=True,
+                                  text=True, check=False,
                                   env={**os.environ, "PATH": folder})
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done)
             self.assertTrue(done.stderr.startswith("gpu_tests: error: no compute-sanitizer: "), done)

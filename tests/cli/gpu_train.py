@@ -1,6 +1,6 @@
 # ctest: name=contract3_gpu_train timeout=600 labels=gpu,cli processors=4
-"""The trainer on GPUs: over NCCL and through host memory, with all features; the same bits on every run, with hpZ on and
-off, and with either transport; close to the host; refusals where ranks outnumber GPUs."""
+"""The trainer on GPUs: over NCCL and through host memory, with all features; the same bits on every run, with hpZ on
+and off, and with either transport; close to the host; refusals where ranks outnumber GPUs."""
 
 import json
 import math
@@ -28,14 +28,16 @@ class GpuTrain(zpp.TestCase):
         return self.trace(out)
 
     def run_all(self, run, cases, transport_of):
-        """{case: run(case)}. Jobs over NCCL run alone: their kernels wait on the GPU, and would take turns with others."""
+        """{case: run(case)}. Jobs over NCCL run alone: their kernels wait on the GPU, and would take turns with
+        others."""
         nccl = [case for case in cases if transport_of(case) == "nccl"]
         others = [case for case in cases if transport_of(case) != "nccl"]
         return {case: run(case) for case in nccl} | dict(zip(others, zpp.side_by_side(run, others)))
 
     def test_every_place_stage_and_dtype(self):
         cases = [(*place, *kind) for place in PLACES
-                 for kind in (("--bf16", "3"), ("--fp16", "3"), ("--no-bf16", "2"), ("--fp16", "1"), ("--no-bf16", "1"), ("--bf16", "0"))]
+                 for kind in (("--bf16", "3"), ("--fp16", "3"), ("--no-bf16", "2"), ("--fp16", "1"), ("--no-bf16", "1"),
+                              ("--bf16", "0"))]
         traces = self.run_all(lambda case: self.run_on(case[0], case[1], case[2], "--zero-stage", case[3],
                                                        name="".join(map(str, case))), cases, lambda case: case[1])
         for (ranks, transport, dtype, stage), (root, groups) in traces.items():
@@ -100,7 +102,8 @@ class GpuTrain(zpp.TestCase):
         for algorithm, depth, stage in (("1-hop", "1", "3"), ("1-hop", "4", "2"), ("2-hop", "2", "3")):
             hashes = {}
             for stores in ("on", "off"):
-                root, groups = self.run_on(ranks, "nccl", *shape, "--reduce-scatter-algorithm", algorithm, "--pipeline-depth", depth,
+                root, groups = self.run_on(ranks, "nccl", *shape, "--reduce-scatter-algorithm", algorithm,
+                                           "--pipeline-depth", depth,
                                            "--zero-stage", stage, "--copy-engines", "on", "--peer-stores", stores,
                                            name=algorithm + depth + stores)
                 counters = counters_of(groups)
@@ -110,22 +113,27 @@ class GpuTrain(zpp.TestCase):
             self.assertEqual(len(set(hashes.values())), 1, (algorithm, depth, hashes))
 
     def test_peer_stores_of_gradients_in_16_bits(self):
-        """Without a codec gradients that lie in bf16 are exchanged as they lie, and the embedding's, which are fp32, are stored."""
+        """Without a codec gradients that lie in bf16 are exchanged as they lie, and the embedding's, which are fp32,
+        are stored."""
         if len(GPUS) < 2:
             self.skipTest("needs two GPUs")
         stored = {}
         for dtype in ("fp32", "bf16"):
-            counters = counters_of(self.run_on(2, "nccl", "--bf16", "--zero-quantized-gradients", "--gradient-codec-intra", "none",
-                                               "--gradient-codec-inter", "none", "--gradient-dtype", dtype, "--copy-engines", "on",
+            counters = counters_of(self.run_on(2, "nccl", "--bf16", "--zero-quantized-gradients",
+                                               "--gradient-codec-intra", "none",
+                                               "--gradient-codec-inter", "none", "--gradient-dtype", dtype,
+                                               "--copy-engines", "on",
                                                "--peer-stores", "on", "--reduce-bucket-size", "1000", name=dtype)[1])
             stored[dtype] = counters["peer_store_reductions"]
         self.assertGreater(stored["fp32"], stored["bf16"])
 
     def test_updates_write_kept_images(self):
         for codec, kernel in (("int8:256", True), ("int6:64", False)):
-            groups = self.run_on(1, "nccl", "--bf16", "--zero-quantized-weights", "--weight-codec", codec, "--keep-weight-images", name=codec)[1]
+            groups = self.run_on(1, "nccl", "--bf16", "--zero-quantized-weights", "--weight-codec", codec,
+                                 "--keep-weight-images", name=codec)[1]
             counters = counters_of(groups)
-            self.assertEqual(("weight_images_by_updates" in counters, "weight_image_tables" in groups["memory"]["name"]), (kernel, kernel))
+            self.assertEqual(("weight_images_by_updates" in counters,
+                              "weight_image_tables" in groups["memory"]["name"]), (kernel, kernel))
             self.assertGreater(counters["weight_images_encoded"], 0)
 
     def test_lanes_change_no_bit(self):
@@ -134,7 +142,8 @@ class GpuTrain(zpp.TestCase):
             self.skipTest("needs two GPUs")
         # Weights of a block are longer than what one lane takes.
         words = [*FEATURES, "--bf16", "--node-size", ranks // 2, "--hidden-size", "512", "--num-attention-heads", "8"]
-        hashes = {lanes: self.run_on(ranks, "nccl", *words, "--rail-lanes", lanes, name="lanes" + lanes)[0]["parameters_hash"]
+        hashes = {lanes: self.run_on(ranks, "nccl", *words, "--rail-lanes", lanes,
+                                     name="lanes" + lanes)[0]["parameters_hash"]
                   for lanes in ("1", "4")}
         self.assertEqual(len(set(hashes.values())), 1, hashes)
 

@@ -1,6 +1,6 @@
 # ctest: name=guide_claims timeout=240 labels=cli processors=4
-"""jobscripts/local/guide_claims.sh: its flags exist; on a small model on the host its table has the memory of each stage as the closed form has
-it, and a row for each comparison; a run that failed is told."""
+"""jobscripts/local/guide_claims.sh: its flags exist; on a small model on the host its table has the memory of each
+stage as the closed form has it, and a row for each comparison; a run that failed is told."""
 
 import re
 
@@ -17,7 +17,8 @@ class GuideClaims(local_script.TestCase):
     script_path = zpp.SOURCE / "jobscripts" / "local" / "guide_claims.sh"
 
     def words(self, *more):
-        return ["--gpus", RANKS, "--backend", "host", "--layers", "2", "--hidden", "64", "--steps", "1", "--warmup", "1", *more]
+        return ["--gpus", RANKS, "--backend", "host", "--layers", "2", "--hidden", "64", "--steps", "1",
+                "--warmup", "1", *more]
 
     def test_flags_exist(self):
         program = local_script.whole_help(zpp.TRAIN)
@@ -26,7 +27,8 @@ class GuideClaims(local_script.TestCase):
         self.assertEqual(len(runs), 13)
         for run in runs:
             flags = {word for word in run[run.index(str(zpp.BIN / "zpp_train")):] if re.match("--[a-z]", word)}
-            self.assertEqual({flag for flag in flags if flag not in known and flag.replace("--no-", "--") not in known}, set(), run)
+            self.assertEqual({flag for flag in flags if flag not in known and flag.replace("--no-", "--") not in known},
+                             set(), run)
 
     def test_a_small_model(self):
         done = self.script(*self.words())
@@ -36,7 +38,8 @@ class GuideClaims(local_script.TestCase):
             ratio = float(rows[f"stage {stage}: state smaller by"].split("x")[0])
             # Tensors begin at multiples of 64 elements, which a small model notices.
             self.assertAlmostEqual(ratio, WHOLE / (REPEATED[stage] + SHARDED / RANKS), delta=0.03, msg=stage)
-        for name in ("offload cpu: step longer by", "offload cpu-weights: step longer by", "stage 2: overlap_comm makes a step shorter by"):
+        for name in ("offload cpu: step longer by", "offload cpu-weights: step longer by",
+                     "stage 2: overlap_comm makes a step shorter by"):
             self.assertIn(name, rows)
         study = self.folder / "results" / "here" / "guide_claims"
         table = [*zpp.VALIDATE, "guide-table", study]

@@ -1,5 +1,6 @@
 # ctest: name=help timeout=120 labels=cli,without-cuda
-"""--help of every program fits a screen and begins with examples; --help GROUP and --help-all print the rest, each option once."""
+"""--help of every program fits a screen and begins with examples; --help GROUP and --help-all print the rest, each
+option once."""
 
 import json
 import re
@@ -28,7 +29,8 @@ def commands_in(text):
 
 
 PROGRAMS = [[path.name] for path in sorted(zpp.BIN.glob("zpp_*"))]
-OF_PLAN = [["zpp_plan", name] for name in commands_in(printed(["zpp_plan"], "--help")) if name != "report"]  # that is zpp-validate html
+# That is zpp-validate html.
+OF_PLAN = [["zpp_plan", name] for name in commands_in(printed(["zpp_plan"], "--help")) if name != "report"]
 COMMANDS = [*PROGRAMS, *OF_PLAN, ["zpp_sweep", "--fabric"]]
 
 
@@ -59,7 +61,8 @@ class Help(zpp.TestCase):
                 self.assertLessEqual(max(map(len, lines)), COLUMNS)
                 self.assertRegex(lines[0], rf"^{command[0]}: [A-Z].*\.$")
                 self.assertEqual(lines[1:3], ["", "Examples:"])
-                self.assertTrue(last_line(lines).startswith("--help-all prints every flag in full, --help GROUP one group: general, "))
+                self.assertTrue(last_line(lines).startswith("--help-all prints every flag in full, --help GROUP one "
+                                                            "group: general, "))
                 everything = printed(command, "--help-all").splitlines()
                 self.assertLessEqual(max(map(len, everything)), COLUMNS)
 
@@ -110,7 +113,8 @@ class Help(zpp.TestCase):
     def test_texts_are_sentences(self):
         """A text that begins with one of these is half of a sentence whose other half is elsewhere."""
         for command in COMMANDS:
-            for text in re.findall(r"^(?:  -\S+(?: [A-Z\[\].a-z]+)? {2,}| {34})(\S+ \S+)", printed(command, "--help"), re.MULTILINE):
+            for text in re.findall(r"^(?:  -\S+(?: [A-Z\[\].a-z]+)? {2,}| {34})(\S+ \S+)", printed(command, "--help"),
+                                   re.MULTILINE):
                 self.assertNotRegex(text, "^(Of|In place|Likewise|The same|As|Its|Those) ")
 
     def test_an_unknown_group(self):

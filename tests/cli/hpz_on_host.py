@@ -1,7 +1,7 @@
 # ctest: name=hpz_on_host cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""hpZ's secondary copy in the memory of the host (--hpz-device cpu): the parameters of runs with the copy on the device, traces that the
-independent checker takes, memory by its closed forms, checkpoints that either place goes on from, what was changed is found, and what is
-wrong is refused with one line."""
+"""hpZ's secondary copy in the memory of the host (--hpz-device cpu): the parameters of runs with the copy on the
+device, traces that the independent checker takes, memory by its closed forms, checkpoints that either place goes on
+from, what was changed is found, and what is wrong is refused with one line."""
 
 import json
 import shutil
@@ -22,7 +22,8 @@ RUNS = {
     "units that stay": ["--param-persistence-threshold", "5000", "--secondary-gather-algorithm", "direct"],
     "offload": ["--offload-optimizer", "cpu", "--offload-param", "cpu", "--offload-optimizer-ratio", "1"],
     "differences": [*DIFFERENCES, "--gradient-accumulation-steps", "2"],
-    "differences in fp32": [*DIFFERENCES, "--weight-copy-dtype", "fp32", "--weight-refresh-interval", "3", "--weight-codec", "none"],
+    "differences in fp32": [*DIFFERENCES, "--weight-copy-dtype", "fp32", "--weight-refresh-interval", "3",
+                            "--weight-codec", "none"],
 }
 # Changes of "plain": row of /memory, its column, the bytes, and what the reason names.
 CHANGES = [
@@ -46,7 +47,8 @@ class HpzOnHost(zpp.TestCase):
                 _, root, groups, memory = self.run_of(f"{name} there", *words)
                 paths[name], own_root, own, own_memory = self.run_of(name, *words, *HOST)
                 self.assertEqual(own_root["parameters_hash"], root["parameters_hash"])
-                for group, column in (("steps", "loss"), ("steps", "bytes_inter_node"), ("collectives", "wire_bytes_intra")):
+                for group, column in (("steps", "loss"), ("steps", "bytes_inter_node"),
+                                      ("collectives", "wire_bytes_intra")):
                     self.assertEqual(own[group][column], groups[group][column])
                 self.assertEqual(own.get("weight_copies"), groups.get("weight_copies"))
                 self.assertEqual(json.loads(own_root["config_json"])["zeropp"]["hpz_device"], "cpu")
@@ -94,8 +96,10 @@ class HpzOnHost(zpp.TestCase):
         automatic = self.write_json("auto.json", {"zero_optimization": {"zero_hpz_partition_size": "auto"}})
         for words, parts in (([*HOST, "--zero-stage", "2"], ("zeropp.hpz_device", "no effect", needs)),
                              ([*HOST, "--zero-hpz-partition-size", "1"], ("zeropp.hpz_device", "no effect", needs)),
-                             ([*HOST, "--config", automatic, "--node-size", "1"], ("zeropp.hpz_device", "no effect", needs)),
-                             (["--zero-hpz-partition-size", "2", "--hpz-device", "nvme"], ("--hpz-device", "device", "cpu"))):
+                             ([*HOST, "--config", automatic, "--node-size", "1"],
+                              ("zeropp.hpz_device", "no effect", needs)),
+                             (["--zero-hpz-partition-size", "2", "--hpz-device", "nvme"],
+                              ("--hpz-device", "device", "cpu"))):
             with self.subTest(words):
                 self.check_fails(self.train(2, *words), zpp.USAGE, *parts)
 

@@ -57,7 +57,8 @@ class Info(unittest.TestCase):
     def test_placement_comes_first_and_then_the_configuration(self):
         done = call(PROGRAM, "--zero-stage", 2)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        places = [done.stdout.index(words) for words in ("topology", "placement", "configuration", "zero_optimization.stage", "versions", "codecs")]
+        places = [done.stdout.index(words) for words in ("topology", "placement", "configuration",
+                                                         "zero_optimization.stage", "versions", "codecs")]
         self.assertEqual(places, sorted(places), done.stdout[:400])
 
     def test_tables_and_json_agree(self):
@@ -88,7 +89,8 @@ class Info(unittest.TestCase):
         header = next(i for i, line in enumerate(done.stdout.splitlines()) if line.startswith("placement: rank"))
         rows = [line.split() for line in done.stdout.splitlines()[header + 2:header + 6]]
         # Rank, node and local rank; the host, and no GPU, for the host was asked for.
-        self.assertEqual([row[:3] for row in rows], [["0", "0", "0"], ["1", "0", "1"], ["2", "1", "0"], ["3", "1", "1"]])
+        self.assertEqual([row[:3] for row in rows], [["0", "0", "0"], ["1", "0", "1"], ["2", "1", "0"],
+                                                     ["3", "1", "1"]])
         for row, place in zip(rows, info["placement"], strict=True):
             self.assertEqual((row[3], row[4]), (place["host"], "-"))
             self.assertEqual((place["host"], place["gpu"]), (os.uname().nodename, -1))

@@ -24,7 +24,8 @@ number = lambda flag: int(value(flag))
 json.dump({{"world_size": int(os.environ["OMPI_COMM_WORLD_SIZE"]), "steps": {{"time": [0.001] * steps}},
            "config": {{"train_micro_batch_size_per_gpu": number("--micro-batch-size"), "gradient_accumulation_steps": 1,
                       "bf16": {{"enabled": True}}, "zero_optimization": {{"stage": 3}},
-                      "zeropp": {{"model": {{"name": "gpt", "num_layers": number("--num-layers"), "hidden_size": number("--hidden-size"),
+                      "zeropp": {{"model": {{"name": "gpt", "num_layers": number("--num-layers"), "hidden_size": \
+number("--hidden-size"),
                                  "num_attention_heads": 4, "seq_length": number("--seq-length"), "tied_head": False,
                                  "vocab_size": number("--vocab-size")}}}}}}}}, open(value("--json"), "w"))
 prefix = os.environ.get("ZEROPP_KERNEL_TIMES")
@@ -37,7 +38,8 @@ if prefix and os.environ["CUDA_INJECTION64_PATH"].endswith("/lib/libkernel_times
 
 
 def run(*words, **options):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=90, check=False, **options)
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=90,
+                          check=False, **options)
 
 
 def flags_of(*program):
@@ -86,7 +88,8 @@ class KernelTimes(zpp.TestCase):
         study = self.folder / "results" / "here" / "kernels"
         table, = study.glob("*-tiny-node-none.md")
         self.assertEqual(table.read_text(), done.stdout)
-        self.assertIn("GPT of 2 x 64, 4 heads, 32 tokens, vocabulary 257; 1 x 2 sequences a rank and step, 2 ranks", done.stdout)
+        self.assertIn("GPT of 2 x 64, 4 heads, 32 tokens, vocabulary 257; 1 x 2 sequences a rank and step, 2 ranks",
+                      done.stdout)
         self.assertIn("1.000 ms recorded, 1.000 ms unrecorded (+0.0%)", done.stdout)
         self.assertRegex(done.stdout, r"\| +0 \| +3 \| +1\.000 \| +0\.400 \| +0\.600 \|")
         self.assertEqual(len((study / "runs.tsv").read_text().splitlines()), 1 + 2)

@@ -1,6 +1,6 @@
 # ctest: name=kernels cuda=mpi labels=cli timeout=300
-"""zpp_kernels: the rows that there are, a quick run of all of them, its table, JSON and trace that say the same, and what it
-refuses."""
+"""zpp_kernels: the rows that there are, a quick run of all of them, its table, JSON and trace that say the same, and
+what it refuses."""
 
 import json
 import os
@@ -16,7 +16,8 @@ SMALL = ["--values", "20000", "--shape", "2x16x64x2", "--vocab", "101", "--image
 # The head's width of a GPU's fused attention and the hidden size of its embedding are multiples of 8.
 CODECS = ["int8:256", "int4:128"]
 KERNELS = {"copy", "clear", "convert", "encode", "decode", "decode_add", "decode_reduce", "decode_reduce_encode",
-           "reorder_encode", "adamw", "adamw_encode", "gradient_norm", "add", "embedding_forward", "embedding_backward", "layernorm_forward",
+           "reorder_encode", "adamw", "adamw_encode", "gradient_norm", "add", "embedding_forward", "embedding_backward",
+           "layernorm_forward",
            "layernorm_backward", "linear_forward", "linear_gelu_forward", "linear_backward", "attention_forward",
            "attention_backward", "cross_entropy"}
 
@@ -58,7 +59,8 @@ class Kernels(zpp.TestCase):
 
     def test_every_kernel_and_every_output(self):
         out, found = self.measured(*SMALL, "--dtype", "fp32,bf16,fp16")
-        self.assertEqual((found["schema"], found["verdict"], found["backend"]), ("zeropp-kernels", "VALID", zpp.BACKEND))
+        self.assertEqual((found["schema"], found["verdict"], found["backend"]),
+                         ("zeropp-kernels", "VALID", zpp.BACKEND))
         self.assertEqual([name_of(row) for row in found["rows"]], self.names(*SMALL, "--dtype", "fp32,bf16,fp16"))
         ceilings = {ceiling["name"]: ceiling for ceiling in found["ceilings"]}
         self.assertLessEqual({"copy", "read", "write", "fp32", "copy again"}, set(ceilings))
@@ -113,7 +115,8 @@ class Kernels(zpp.TestCase):
 
     def test_help_says_how_shares_are_counted(self):
         out = self.check_ok(zpp.Process([PROGRAM, "--help"]).end()).stdout
-        for part in ("memcpy, whose bytes count once", "read + written", "every input read once", "checked before it is timed"):
+        for part in ("memcpy, whose bytes count once", "read + written", "every input read once",
+                     "checked before it is timed"):
             self.assertIn(part, re.sub(r"\s+", " ", out))
 
     def test_refusals(self):

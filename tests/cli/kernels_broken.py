@@ -1,6 +1,6 @@
 # ctest: name=kernels_broken labels=cli timeout=120
-"""zpp_kernels times no kernel that is wrong: one that does nothing, stops early or flips a bit is named, with what is wrong, and
-ends in exit code 1; the right ones beside it are measured."""
+"""zpp_kernels times no kernel that is wrong: one that does nothing, stops early or flips a bit is named, with what is
+wrong, and ends in exit code 1; the right ones beside it are measured."""
 
 import json
 
@@ -12,7 +12,8 @@ PROGRAM = str(zpp.TEST_BIN / "kernels_broken")
 class Broken(zpp.TestCase):
     def run_program(self, kernel, codec):
         path = self.folder / "kernels.json"
-        command = [PROGRAM, "--backend", "host", "--values", "64K", "--samples", "5", "--codec", codec, "--filter", f"^({kernel})/",
+        command = [PROGRAM, "--backend", "host", "--values", "64K", "--samples", "5", "--codec", codec,
+                   "--filter", f"^({kernel})/",
                    "--output", self.out, "--json", path]
         return zpp.Process(command, cwd=self.folder).end(), path
 

@@ -1,6 +1,6 @@
 # ctest: name=kernels_trace labels=cli timeout=120
-"""zpp-validate check on a trace of zpp_kernels: VALID as it is, and INVALID with the reason for each number in it that is
-changed."""
+"""zpp-validate check on a trace of zpp_kernels: VALID as it is, and INVALID with the reason for each number in it that
+is changed."""
 
 import os
 import pathlib
@@ -18,7 +18,8 @@ PROGRAM = str(zpp.BIN / "zpp_kernels")
 class Trace(zpp.TestCase):
     def setUp(self):
         super().setUp()
-        command = [PROGRAM, "--backend", "host", "--values", "10000", "--shape", "1x8x32x2", "--vocab", "33", "--samples", "5",
+        command = [PROGRAM, "--backend", "host", "--values", "10000", "--shape", "1x8x32x2", "--vocab", "33",
+                   "--samples", "5",
                    "--dtype", "fp32,bf16", "--images", "3", "--output", self.out]
         self.check_ok(zpp.Process(command, cwd=self.folder).end())
 

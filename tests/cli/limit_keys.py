@@ -1,6 +1,6 @@
 # ctest: name=limit_keys timeout=180 labels=cli processors=2
-"""jobscripts/local/limit_keys.sh: its flags exist; on a small model on the host its table shows the effect of each key, and refuses other
-weights and failed runs."""
+"""jobscripts/local/limit_keys.sh: its flags exist; on a small model on the host its table shows the effect of each key,
+and refuses other weights and failed runs."""
 
 import json
 import re
@@ -13,7 +13,8 @@ class LimitKeys(local_script.TestCase):
     script_path = zpp.SOURCE / "jobscripts" / "local" / "limit_keys.sh"
 
     def words(self, *more):
-        return ["--gpus", "4", "--backend", "host", "--layers", "3", "--hidden", "64", "--steps", "1", "--warmup", "1", *more]
+        return ["--gpus", "4", "--backend", "host", "--layers", "3", "--hidden", "64", "--steps", "1",
+                "--warmup", "1", *more]
 
     def test_flags_exist(self):
         program = local_script.whole_help(zpp.TRAIN)
@@ -22,7 +23,8 @@ class LimitKeys(local_script.TestCase):
         self.assertEqual(len(runs), 15)
         for run in runs:
             flags = {word for word in run[run.index(str(zpp.BIN / "zpp_train")):] if re.match("--[a-z]", word)}
-            self.assertEqual({flag for flag in flags if flag not in known and flag.replace("--no-", "--") not in known}, set(), run)
+            self.assertEqual({flag for flag in flags if flag not in known and flag.replace("--no-", "--") not in known},
+                             set(), run)
 
     def test_a_small_model(self):
         done = self.script(*self.words())

@@ -1,6 +1,7 @@
 # ctest: name=loss_scale labels=cli timeout=120 processors=2
-"""zpp_train in fp16: the dynamic loss scale falls until gradients fit and training goes on; at its minimum training ends, says why, and
-leaves an INVALID trace; the loss is that of fp32, nearly, and two precisions at once are refused."""
+"""zpp_train in fp16: the dynamic loss scale falls until gradients fit and training goes on; at its minimum training
+ends, says why, and leaves an INVALID trace; the loss is that of fp32, nearly, and two precisions at once are
+refused."""
 
 import zpp
 
@@ -24,7 +25,8 @@ class LossScale(zpp.TestCase):
     def test_ends_where_it_cannot_fall(self):
         result = self.train(2, *SEARCH, "--min-loss-scale", 2**23, "--train-iters", "20")
         self.assertEqual(result.code, zpp.INVALID, result)
-        self.assertIn("INVALID: training gave up: gradients are not finite at loss scale 8388608: choose", result.stdout)
+        self.assertIn("INVALID: training gave up: gradients are not finite at loss scale 8388608: choose",
+                      result.stdout)
         self.assertEqual(self.trace()[1]["steps"]["loss_scale"], [2.0**24, 2.0**23])
         judged = zpp.check_trace(self.out / "train.h5")
         self.assertEqual(judged.code, zpp.INVALID, judged)
@@ -32,7 +34,8 @@ class LossScale(zpp.TestCase):
 
     def test_trains_as_fp32_does(self):
         losses = {}
-        for name, words in (("fp32", []), ("dynamic", ["--fp16", "--initial-scale-power", "8"]), ("fixed", ["--fp16", "--loss-scale", "1000"])):
+        for name, words in (("fp32", []), ("dynamic", ["--fp16", "--initial-scale-power", "8"]),
+                            ("fixed", ["--fp16", "--loss-scale", "1000"])):
             self.check_ok(self.train(2, *words, "--train-iters", "30", out=self.folder / name))
             losses[name] = self.trace(self.folder / name)[1]["steps"]["loss"]
         exact = losses.pop("fp32")
@@ -42,7 +45,8 @@ class LossScale(zpp.TestCase):
                 self.assertLess(abs(a - b), 2e-3 * b, f"step {step} with {name}: {a}, in fp32 {b}")
 
     def test_one_precision_at_a_time(self):
-        self.check_fails(self.train(1, "--fp16", "--bf16"), zpp.USAGE, "fp16.enabled and bf16.enabled", "leave one of them out")
+        self.check_fails(self.train(1, "--fp16", "--bf16"), zpp.USAGE, "fp16.enabled and bf16.enabled",
+                         "leave one of them out")
         self.check_fails(self.train(1, "--loss-scale", "8"), zpp.USAGE, "fp16.loss_scale", "fp16.enabled")
 
 

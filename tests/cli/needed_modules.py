@@ -1,6 +1,6 @@
 # ctest: name=needed_modules timeout=120 labels=cli
-"""Scripts of jobscripts/ ask for the Python modules that they need after their runs before the first: each names what the commands
-that it calls import, and refuses a Python without it in one line, with the remedy, and leaves nothing."""
+"""Scripts of jobscripts/ ask for the Python modules that they need after their runs before the first: each names what
+the commands that it calls import, and refuses a Python without it in one line, with the remedy, and leaves nothing."""
 
 import ast
 import os
@@ -15,7 +15,9 @@ JOBSCRIPTS = zpp.SOURCE / "jobscripts"
 LOCAL = JOBSCRIPTS / "local"
 JUDGE = ("zpp_validate.checkers.check_trace",)  # what jobscripts/study.py imports when it needs it
 COLLECT = (*JUDGE, "zpp_validate.tables.study_plot", "zpp_validate.tables.study_table")
-NEEDED = re.compile(r"""(?:need_modules|missing_modules) "\$(?:table_)?python" (?:"[^"]*"|\S+)([\w. ]*)|study_modules\+?=\(([\w ]*)\)""")
+NEEDED = re.compile(
+    r"""(?:need_modules|missing_modules) "\$(?:table_)?python" (?:"[^"]*"|\S+)([\w. ]*)|"""
+    r"""study_modules\+?=\(([\w ]*)\)""")
 
 
 def source_of(module):
@@ -33,7 +35,8 @@ def imported(*modules):
         seen.add(module)
         for node in ast.walk(ast.parse(source_of(module).read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
-                [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)] if isinstance(node, ast.ImportFrom) else []
+                [node.module, *(f"{node.module}.{alias.name}"
+                                for alias in node.names)] if isinstance(node, ast.ImportFrom) else []
             todo += [name for name in names if name.startswith("zpp_validate")]
             others |= {name.split(".")[0] for name in names if not name.startswith("zpp_validate")}
     return others - set(sys.stdlib_module_names)
@@ -81,45 +84,57 @@ class NeededModules(zpp.TestCase):
                 ("regression.sh", ["name", *place, "--table-python", self.bare], "h5py, numpy, scipy, matplotlib"),
                 ("convergence.sh", [*machine, "--table-python", self.bare], "h5py, numpy, scipy, matplotlib"),
                 ("offload_times.sh", [*machine, "--backend", "host", "--table-python", self.bare], "numpy"),
-                ("train_shapes.sh", [*machine, *host, "--shapes", "tiny", "--layouts", "node", "--python", self.bare], "torch"),
+                ("train_shapes.sh", [*machine, *host, "--shapes", "tiny", "--layouts", "node", "--python", self.bare],
+                 "torch"),
                 ("sweep.sh", [*machine, *host, "--layouts", "node", "--python", self.bare], "torch"),
                 ("fsdp2_over_link.sh", [*machine, "--python", self.bare], "torch, zeropp.torch")):
             with self.subTest(script):
                 done = local_script.run(LOCAL / script, *words, cwd=zpp.SOURCE)
-                self.refused(done, f"{script.removesuffix('.sh')}: error: '{self.bare}' has no Python module {modules}: ")
+                self.refused(done, f"{script.removesuffix('.sh')}: error: '{self.bare}' has no Python module "
+                             f"{modules}: ")
                 self.assertRegex(done.stderr, r"name another Python with --(table-)?python")
 
     def test_the_python_of_the_build_is_asked_first(self):
         (self.build / "CMakeCache.txt").write_text(f"ZEROPP_PYTHON:INTERNAL={self.bare}\n")
-        done = local_script.run(LOCAL / "regression.sh", "name", "--build", self.build, "--results", self.folder / "results", cwd=zpp.SOURCE)
+        done = local_script.run(LOCAL / "regression.sh", "name", "--build", self.build,
+                                "--results", self.folder / "results", cwd=zpp.SOURCE)
         self.refused(done, f"regression: error: '{self.bare}' has no Python module ")
 
     def test_local_scripts_refuse_what_is_no_python(self):
-        shared = ["--results", self.folder / "results", "--machine", "here", "--build", self.build, "--backend", "host", "--gpus", "2",
+        shared = ["--results", self.folder / "results", "--machine", "here", "--build", self.build, "--backend", "host",
+                  "--gpus", "2",
                   "--table-python", "false"]
-        for script, words in (("checkpoint_times.sh", ["--folder", self.folder / "disk", "--shape", "tiny"]), ("limit_keys.sh", []),
+        for script, words in (("checkpoint_times.sh", ["--folder", self.folder / "disk", "--shape", "tiny"]),
+                              ("limit_keys.sh", []),
                               ("guide_claims.sh", []), ("offload_disk.sh", ["--folder", self.folder])):
             with self.subTest(script):
                 done = local_script.run(LOCAL / script, *shared, *words, cwd=zpp.SOURCE)
                 self.refused(done, f"{script.removesuffix('.sh')}: error: 'false' runs no Python program: ")
 
     def test_jobs_refuse_a_python_that_lacks_them(self):
-        job = {**os.environ, "SLURM_SUBMIT_DIR": str(zpp.SOURCE), "SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "job", "SLURM_JOB_NUM_NODES": "2",
+        job = {**os.environ, "SLURM_SUBMIT_DIR": str(zpp.SOURCE), "SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "job",
+               "SLURM_JOB_NUM_NODES": "2",
                "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "ZEROPP_PYTHON": str(self.bare)}
-        for script, words, modules in (("regression", ["name"], "h5py, numpy, scipy, matplotlib"), ("train", [], "h5py, numpy"),
-                                       ("fabric", ["before.json"], "h5py, numpy"), ("sweep", [], "h5py, matplotlib, numpy"),
+        for script, words, modules in (("regression", ["name"], "h5py, numpy, scipy, matplotlib"),
+                                       ("train", [], "h5py, numpy"),
+                                       ("fabric", ["before.json"], "h5py, numpy"),
+                                       ("sweep", [], "h5py, matplotlib, numpy"),
                                        ("convergence", [], "h5py, matplotlib, numpy, scipy")):
             with self.subTest(script):
-                done = local_script.run("bash", JOBSCRIPTS / f"{script}.sbatch", *words, "--results", self.folder / "results", env=job)
+                done = local_script.run("bash", JOBSCRIPTS / f"{script}.sbatch", *words,
+                                        "--results", self.folder / "results", env=job)
                 self.refused(done, f"job: error: '{self.bare}' has no Python module {modules}: ")
                 self.assertIn("name another Python with ZEROPP_PYTHON", done.stderr)
 
     def test_a_study_is_not_begun(self):
-        study = self.write_json("study.json", {"name": "study", "app": "zpp_train", "nodes": 1, "ranks_per_node": 1, "flags": zpp.TINY})
-        done = local_script.run(self.bare, JOBSCRIPTS / "study.py", "run", study, "0", "--results", self.folder / "results")
+        study = self.write_json("study.json", {"name": "study", "app": "zpp_train", "nodes": 1, "ranks_per_node": 1,
+                                               "flags": zpp.TINY})
+        done = local_script.run(self.bare, JOBSCRIPTS / "study.py", "run", study, "0",
+                                "--results", self.folder / "results")
         self.refused(done, "study: error: ", code=zpp.ENVIRONMENT, modules="h5py, numpy")
         self.assertRegex(done.stderr, r"for example /usr/bin/python3 .*/study\.py; in jobs ZEROPP_PYTHON names it$")
-        linked = self.write_json("network.json", {"name": "network", "app": "zpp_train", "nodes": 2, "ranks_per_node": 1, "flags": zpp.TINY,
+        linked = self.write_json("network.json", {"name": "network", "app": "zpp_train", "nodes": 2,
+                                                  "ranks_per_node": 1, "flags": zpp.TINY,
                                                   "axes": {"rate": {"1gbit": {"network": {"rate": "1gbit"}}}}})
         done = local_script.run(self.bare, LOCAL / "netns_study.py", linked, "--results", self.folder / "results")
         self.refused(done, "netns_study: error: ", code=zpp.ENVIRONMENT, modules="h5py, numpy, matplotlib")

@@ -1,6 +1,6 @@
 # ctest: name=offload_disk timeout=180 labels=cli processors=2
-"""jobscripts/local/offload_disk.sh: its flags exist; on a small model on the host its table has bytes, rates and the disk's own, smaller
-sub-groups are more transfers through less memory, and other weights and failed runs are refused."""
+"""jobscripts/local/offload_disk.sh: its flags exist; on a small model on the host its table has bytes, rates and the
+disk's own, smaller sub-groups are more transfers through less memory, and other weights and failed runs are refused."""
 
 import json
 import re
@@ -23,7 +23,8 @@ class OffloadDisk(local_script.TestCase):
         self.assertEqual(len(runs), 6)
         for run in runs:
             flags = {word for word in run[run.index(str(zpp.BIN / "zpp_train")):] if re.match("--[a-z]", word)}
-            self.assertEqual({flag for flag in flags if flag not in known and flag.replace("--no-", "--") not in known}, set(), run)
+            self.assertEqual({flag for flag in flags if flag not in known and flag.replace("--no-", "--") not in known},
+                             set(), run)
 
     def test_a_small_model(self):
         done = self.script(*self.words())
@@ -31,14 +32,16 @@ class OffloadDisk(local_script.TestCase):
         lines = done.stdout.splitlines()
         rows = {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.strip("|").split("|")]
                                                   for line in lines[2:] if line.startswith("|"))}
-        self.assertEqual(set(rows), {"nvme", "no-overlap", "sub_group_size=256K", "sub_group_size=1M", "queue_depth=32"})
+        self.assertEqual(set(rows), {"nvme", "no-overlap", "sub_group_size=256K", "sub_group_size=1M",
+                                     "queue_depth=32"})
         moved, transfers, update, rate, share, waiting, host = range(7)
         for row in rows.values():
             self.assertGreater(float(row[moved]), 0.02)  # 1.6 million parameters, 12 bytes each, both ways
             self.assertGreater(float(row[share]), 0)
             self.assertEqual(row[-1], "the same")
             # Shown with three digits, or a millisecond.
-            self.assertAlmostEqual(float(row[moved]) / float(row[rate]) * 1e3, float(row[update]), delta=1 + 0.05 * float(row[update]))
+            self.assertAlmostEqual(float(row[moved]) / float(row[rate]) * 1e3, float(row[update]),
+                                   delta=1 + 0.05 * float(row[update]))
         small, large = rows["sub_group_size=256K"], rows["sub_group_size=1M"]
         self.assertGreater(float(small[transfers]), float(large[transfers]))
         self.assertLess(float(small[host]), float(large[host]))

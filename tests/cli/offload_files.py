@@ -1,6 +1,6 @@
 # ctest: name=offload_files timeout=120 labels=cli processors=2
-"""Offload to files where the kernel forbids io_uring: threads read and write instead, one warning says so, the trace too, and no bit
-changes. And what depends on how files are used: pieces ahead, sub-groups, what stays on the host."""
+"""Offload to files where the kernel forbids io_uring: threads read and write instead, one warning says so, the trace
+too, and no bit changes. And what depends on how files are used: pieces ahead, sub-groups, what stays on the host."""
 
 import zpp
 
@@ -16,11 +16,13 @@ class OffloadFiles(zpp.TestCase):
         checked = zpp.check_trace(self.out / "train.h5")
         self.assertEqual(checked.code, zpp.OK, checked)
         root, groups = self.trace()
-        held = {name: size for name, size in zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]) if name.startswith("offloaded_")}
+        held = {name: size for name, size in zip(groups["memory"]["name"], groups["memory"]["bytes_actual"])
+                if name.startswith("offloaded_")}
         return result, root["parameters_hash"], dict(zip(groups["counters"]["name"], groups["counters"]["value"])), held
 
     def in_files(self, *words, **options):
-        return self.run_with("--offload-optimizer", "nvme", "--offload-optimizer-nvme-path", self.folder, *words, **options)
+        return self.run_with("--offload-optimizer", "nvme", "--offload-optimizer-nvme-path", self.folder,
+                             *words, **options)
 
     def test_without_io_uring(self):
         _, expected, counters, held = self.run_with()
@@ -43,10 +45,12 @@ class OffloadFiles(zpp.TestCase):
         self.assertLess(4 * little["offloaded_staging"], much["offloaded_staging"])
 
     def test_what_stays_on_the_host(self):
-        words = ["--zero-stage", 3, "--offload-param", "nvme", "--offload-param-nvme-path", self.folder, "--offload-param-max-in-cpu"]
+        words = ["--zero-stage", 3, "--offload-param", "nvme", "--offload-param-nvme-path", self.folder,
+                 "--offload-param-max-in-cpu"]
         runs = [self.in_files(*words, count) for count in (0, 4000, "1G")]
         self.assertEqual(len({found for _, found, _, _ in runs}), 1)
-        none, some, everything = ((counters["file_bytes_read"], held["offloaded_weights"]) for _, _, counters, held in runs)
+        none, some, everything = ((counters["file_bytes_read"], held["offloaded_weights"])
+                                  for _, _, counters, held in runs)
         self.assertGreater(none[0], some[0])
         self.assertGreater(some[0], everything[0])
         self.assertEqual(none[1], 0)

@@ -1,6 +1,6 @@
 # ctest: name=peer_fsdp2 timeout=600 labels=cli,torch processors=2
-"""zpp-validate peer-fsdp2 on CPUs over gloo: each option does what it says, which is seen in the collectives, in the model, in the
-losses or in what PyTorch is told, and stands in the JSON; what cannot be is refused in one line."""
+"""zpp-validate peer-fsdp2 on CPUs over gloo: each option does what it says, which is seen in the collectives, in the
+model, in the losses or in what PyTorch is told, and stands in the JSON; what cannot be is refused in one line."""
 
 import json
 import os
@@ -14,8 +14,9 @@ other_python.with_modules("torch", "numpy", "h5py")
 import zpp
 from zpp_validate.peers import fsdp2
 
-# Runs the peer with each list of words, in a child of its own, since PyTorch takes seconds to import, and writes what rank 0 did:
-# collectives and forwards of modules in their order, shapes and dtypes, and calls of torch.compile, which compile nothing.
+# Runs the peer with each list of words, in a child of its own, since PyTorch takes seconds to import, and writes what
+# rank 0 did: collectives and forwards of modules in their order, shapes and dtypes, and calls of torch.compile, which
+# compile nothing.
 PROBE = '''
 import json, os, pathlib, sys, types
 import torch
@@ -50,7 +51,8 @@ def probe(model):
     for name, module in model.named_modules():
         if name == "blocks.0":
             module.register_forward_pre_hook(begins)
-    SEEN["rows"], SEEN["dtype"] = [model.head.weight.shape[0], model.embedding.tokens.weight.shape[0]], str(model.head.weight.dtype)
+    SEEN["rows"], SEEN["dtype"] = [model.head.weight.shape[0], model.embedding.tokens.weight.shape[0]], \
+str(model.head.weight.dtype)
     PROFILERS.append(torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]))
     PROFILERS[0].__enter__()
 
@@ -77,12 +79,14 @@ if __name__ == "__main__":
     for number, words in enumerate(json.loads(sys.argv[1])):
         child = os.fork()
         if child == 0:
-            os.environ.update(PROBE=os.environ["PROBE"] + str(number), MASTER_PORT=str(int(os.environ["MASTER_PORT"]) + number))
+            os.environ.update(PROBE=os.environ["PROBE"] + str(number), MASTER_PORT=str(int(os.environ["MASTER_PORT"]) \
++ number))
             fsdp2.main(["--prepare", "probe:probe", *words])
         if os.waitpid(child, 0)[1]:
             sys.exit(f"{words} failed")
 '''
-TINY = ["--device", "cpu", "--num-layers", "4", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
+TINY = ["--device", "cpu", "--num-layers", "4", "--hidden-size", "32", "--num-attention-heads", "2",
+        "--seq-length", "16",
         "--vocab-size", "97", "--steps", "2", "--warmup", "1"]
 STEPS = 3  # of TINY
 
@@ -91,12 +95,15 @@ class Peer(zpp.TestCase):
     def ended(self, program, *words, ranks=1, **environment):
         """The processes of a run, rank 0 first."""
         paths = os.pathsep.join(map(str, (self.folder, zpp.SOURCE / "validation")))
-        common = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-                  "MASTER_PORT": str(20000 + os.getpid() % 20000), "PROBE": str(self.folder / "seen.json"), **environment}
+        common = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths, "WORLD_SIZE": str(ranks),
+                  "MASTER_ADDR": "127.0.0.1",
+                  "MASTER_PORT": str(20000 + os.getpid() % 20000), "PROBE": str(self.folder / "seen.json"),
+                  **environment}
         started = [subprocess.Popen([*program, *words], env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
         said = [process.communicate(timeout=150) for process in started]
-        return [subprocess.CompletedProcess(process.args, process.returncode, *text) for process, text in zip(started, said)]
+        return [subprocess.CompletedProcess(process.args, process.returncode, *text)
+                for process, text in zip(started, said)]
 
     def trained(self, *cases, ranks=1):
         """For each list of words what --json wrote, and what the probe saw."""
@@ -115,13 +122,17 @@ class Peer(zpp.TestCase):
         return [count // STEPS for count in counts]
 
     def test_groups(self):
-        """Gathers and reductions of each way to group weights, and the losses, which it does not change. Prefetched are groups that
-        are gathered when the first block begins: the embedding's, the block's own, and those ahead of it."""
+        """Gathers and reductions of each way to group weights, and the losses, which it does not change. Prefetched are
+        groups that are gathered when the first block begins: the embedding's, the block's own, and those ahead of
+        it."""
         # Groups: embedding, four blocks, norm and head. Those of the blocks and of the embedding are gathered twice.
         cases = ((["--lr", "0.0001"], 11, 6, 2, "FSDP2"), (["--keep-weights"], 6, 6, 2, "FSDP2, keep weights"),
-                 (["--blocks-per-group", "2"], 7, 4, 2, "FSDP2, 2 blocks a group"), (["--root-group"], 9, 5, 2, "FSDP2, root group"),
-                 (["--blocks-per-group", "3", "--root-group", "--keep-weights"], 3, 3, 2, "FSDP2, 3 blocks a group, root group, keep weights"),
-                 (["--prefetch", "2"], 11, 6, 4, "FSDP2, prefetch 2"), (["--prefetch", "9"], 11, 6, 6, "FSDP2, prefetch 9"),
+                 (["--blocks-per-group", "2"], 7, 4, 2, "FSDP2, 2 blocks a group"),
+                 (["--root-group"], 9, 5, 2, "FSDP2, root group"),
+                 (["--blocks-per-group", "3", "--root-group", "--keep-weights"], 3, 3, 2,
+                  "FSDP2, 3 blocks a group, root group, keep weights"),
+                 (["--prefetch", "2"], 11, 6, 4, "FSDP2, prefetch 2"),
+                 (["--prefetch", "9"], 11, 6, 6, "FSDP2, prefetch 9"),
                  (["--prefetch", "1", "--blocks-per-group", "2"], 7, 4, 3, "FSDP2, prefetch 1, 2 blocks a group"))
         runs = self.trained(*(["--deterministic", *words] for words, *_ in cases), ranks=2)
         for (words, gathers, reductions, ahead, described), (values, seen) in zip(cases, runs):
@@ -140,7 +151,8 @@ class Peer(zpp.TestCase):
 
     def test_attention(self):
         runs = self.trained([], ["--attention", "flash"])
-        self.assertEqual([seen["attention"] for _, seen in runs], [[True, True, "torch.bfloat16"], [True, False, "torch.bfloat16"]])
+        self.assertEqual([seen["attention"] for _, seen in runs],
+                         [[True, True, "torch.bfloat16"], [True, False, "torch.bfloat16"]])
         self.assertEqual(["flash" in values["peer"] for values, _ in runs], [False, True])
         (done,) = self.ended(zpp.VALIDATE, "peer-fsdp2", *TINY, "--attention", "cudnn")  # which is of GPUs
         self.assertEqual((done.returncode, "scaled_dot_product_attention" in done.stderr), (1, True), done)
@@ -153,7 +165,8 @@ class Peer(zpp.TestCase):
     def test_ranks_that_are_late_in_turns(self):
         """A step ends with its last rank, and steps add up to what the run took; own intervals are 110 in each step."""
         self.assertEqual(fsdp2.step_seconds([[90, 200, 290, 400], [110, 200, 310, 400]]), [110, 90, 110, 90])
-        ((values, _),) = self.trained(["--prepare", "probe:late " + json.dumps({"marks": [[7, 97, 207], [9, 119, 209]]})], ranks=2)
+        ((values, _),) = self.trained(["--prepare", "probe:late "
+                                       + json.dumps({"marks": [[7, 97, 207], [9, 119, 209]]})], ranks=2)
         self.assertEqual(values["step_seconds"], [110, 90])
 
     def test_compile(self):
@@ -167,12 +180,14 @@ class Peer(zpp.TestCase):
         for (words, expected), (values, seen) in zip(cases, self.trained(*(words for words, _ in cases))):
             self.assertEqual([[name.replace("FSDP", ""), keywords] for name, keywords in seen["compiled"]], expected)
             self.assertEqual(values["env"]["TORCHINDUCTOR_COMPILE_THREADS"], "4")
-            self.assertEqual([name in values["peer"] for name in ("compile", "autotune")], ["--compile" in words, "--autotune" in words])
+            self.assertEqual([name in values["peer"] for name in ("compile", "autotune")],
+                             ["--compile" in words, "--autotune" in words])
 
     def test_plain(self):
         """No collective, weights in fp32, attention in bf16, and the losses of FSDP2 to bf16's rounding."""
         (values, seen), (sharded, _) = self.trained(["--plain"], [])
-        self.assertEqual((self.collectives(seen), seen["dtype"], seen["attention"][2]), ([0, 0], "torch.float32", "torch.bfloat16"))
+        self.assertEqual((self.collectives(seen), seen["dtype"], seen["attention"][2]),
+                         ([0, 0], "torch.float32", "torch.bfloat16"))
         for ours, theirs in zip(values["losses"], sharded["losses"]):
             self.assertAlmostEqual(ours, theirs, delta=0.01)
         self.assertTrue(values["peer"].startswith("PyTorch, one GPU, bf16 autocast"), values["peer"])
@@ -180,18 +195,22 @@ class Peer(zpp.TestCase):
     def test_allocator(self):
         """It is told before PyTorch is imported, beside what the user says."""
         (self.folder / "torch.py").write_text("import os\nraise ImportError(os.environ['PYTORCH_CUDA_ALLOC_CONF'])\n")
-        for words, told, expected in (([], "", "expandable_segments:True"), (["--no-expandable-segments"], "", "expandable_segments:False"),
+        for words, told, expected in (([], "", "expandable_segments:True"),
+                                      (["--no-expandable-segments"], "", "expandable_segments:False"),
                                       (["--symmetric-memory"], "", "expandable_segments:False"),
-                                      ([], "expandable_segments:False,max_split_size_mb:64", "max_split_size_mb:64,expandable_segments:True")):
+                                      ([], "expandable_segments:False,max_split_size_mb:64",
+                                       "max_split_size_mb:64,expandable_segments:True")):
             (done,) = self.ended(zpp.VALIDATE, "peer-fsdp2", *words, PYTORCH_CUDA_ALLOC_CONF=told)
             self.assertIn(f"cannot be imported ({expected})", done.stderr)
         (self.folder / "torch.py").unlink()
         ((values, _),) = self.trained(["--no-expandable-segments"])
-        self.assertEqual((values["env"]["PYTORCH_CUDA_ALLOC_CONF"], values["options"]["expandable_segments"]), ("expandable_segments:False", False))
+        self.assertEqual((values["env"]["PYTORCH_CUDA_ALLOC_CONF"], values["options"]["expandable_segments"]),
+                         ("expandable_segments:False", False))
         self.assertIn("no expandable segments", values["peer"])
 
     def test_symmetric_memory(self):
-        """Each group's collectives change; NCCL is told before PyTorch starts; PyTorch without it is refused in one line."""
+        """Each group's collectives change; NCCL is told before PyTorch starts; PyTorch without it is refused in one
+        line."""
         (self.folder / "symmetric.py").write_text('''
 import os, sys
 import torch
@@ -223,9 +242,12 @@ finally:
         for words, ranks, said in (
                 (["--autotune"], 1, "--compile"), (["--keep-weights", "--reshard", "1"], 1, "--reshard"),
                 (["--symmetric-memory", "--expandable-segments"], 1, "--expandable-segments"),
-                (["--symmetric-memory", "--device", "cpu"], 1, "gloo"), (["--plain"], 2, "one rank"), (["--prefetch", "-1"], 1, "negative"),
-                (["--plain", "--prefetch", "1"], 1, "--prefetch is of FSDP2"), (["--plain", "--root-group"], 1, "--root-group is of FSDP2"),
-                (["--plain", "--blocks-per-group", "2"], 1, "--blocks-per-group is of FSDP2"), (["--attention", "fast"], 1, "--attention")):
+                (["--symmetric-memory", "--device", "cpu"], 1, "gloo"), (["--plain"], 2, "one rank"),
+            (["--prefetch", "-1"], 1, "negative"),
+                (["--plain", "--prefetch", "1"], 1, "--prefetch is of FSDP2"),
+            (["--plain", "--root-group"], 1, "--root-group is of FSDP2"),
+                (["--plain", "--blocks-per-group", "2"], 1, "--blocks-per-group is of FSDP2"),
+            (["--attention", "fast"], 1, "--attention")):
             with self.subTest(words=words):
                 done = self.ended(zpp.VALIDATE, "peer-fsdp2", *words, ranks=ranks)[0]
                 self.assertEqual(done.returncode, zpp.USAGE, done)

@@ -52,7 +52,8 @@ class Estimates(Program):
         self.assertIn("all that is not offloaded", result.stdout)
         parts = dict(zip(plan["memory"]["name"], plan["memory"]["bytes"]))
         there = {name: size for name, size in parts.items() if name.startswith("offloaded_")}
-        self.assertEqual(sorted(there), ["offloaded_master", "offloaded_moments", "offloaded_staging", "offloaded_weights"])
+        self.assertEqual(sorted(there), ["offloaded_master", "offloaded_moments", "offloaded_staging",
+                                         "offloaded_weights"])
         self.assertEqual(plan["job"]["memory_bytes"], sum(parts.values()) - sum(there.values()))
         self.assertEqual((parts["master"], parts["moments"], parts["compute_shard"]), (0, 0, 0))
 
@@ -77,8 +78,10 @@ class Estimates(Program):
             self.assertEqual((timed.code, "this does not run there" not in timed.stderr), (zpp.OK, fits), timed)
 
     def test_hpz_on_the_host_fits_what_its_copy_does_not(self):
-        """Of a search with hpZ's copy on the GPU nothing fits the least memory that one with the copy on the host needs."""
-        words = ["search", *MODEL, "--nodes", "4", "--ranks-per-node", "4", "--zero-hpz-partition-size", "4", "--zero-stage", "3"]
+        """Of a search with hpZ's copy on the GPU nothing fits the least memory that one with the copy on the host
+        needs."""
+        words = ["search", *MODEL, "--nodes", "4", "--ranks-per-node", "4", "--zero-hpz-partition-size", "4",
+                 "--zero-stage", "3"]
         least = {}
         for device in ("device", "cpu"):
             _, found = self.planned(*words, "--hpz-device", device, "--memory-limit", "10")
@@ -89,14 +92,18 @@ class Estimates(Program):
         self.check_ok(self.plan(*words, "--hpz-device", "cpu", "--memory-limit", limit, "--output", self.out))
 
     def test_a_search_suggests_what_it_takes(self):
-        """Each option that is suggested where nothing fits is taken beside the others, and leaves combinations that are possible."""
+        """Each option that is suggested where nothing fits is taken beside the others, and leaves combinations that are
+        possible."""
         words = ["search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--memory-limit", "1e-6"]
         every = {"--update-in-backward", "--moments bf16", "--offload-optimizer cpu", "--hpz-device cpu"}
         images = ["--zero-stage", "3", "--zero-quantized-weights", "--keep-weight-images"]
-        cases = [([], set()), (["--zero-stage", "1"], {"--update-in-backward", "--hpz-device cpu"}), (["--zero-stage", "2"], {"--hpz-device cpu"}),
-                 (["--zero-hpz-partition-size", "1"], {"--hpz-device cpu"}), (["--clip-grad", "1"], {"--update-in-backward"}),
+        cases = [([], set()), (["--zero-stage", "1"], {"--update-in-backward", "--hpz-device cpu"}),
+                 (["--zero-stage", "2"], {"--hpz-device cpu"}),
+                 (["--zero-hpz-partition-size", "1"], {"--hpz-device cpu"}),
+                 (["--clip-grad", "1"], {"--update-in-backward"}),
                  (["--gradient-accumulation-steps", "2"], {"--update-in-backward"}),
-                 (["--optimizer", "SGD"], {"--moments bf16"}), (["--update-in-backward"], {"--update-in-backward", "--offload-optimizer cpu"}),
+                 (["--optimizer", "SGD"], {"--moments bf16"}),
+                 (["--update-in-backward"], {"--update-in-backward", "--offload-optimizer cpu"}),
                  (images, {"--offload-optimizer cpu"})]
         for more, missing in cases:
             told = self.plan(*words, *more)
@@ -104,11 +111,14 @@ class Estimates(Program):
             found = re.search(r"what needs less memory \((.*); docs/howto/memory.md\)", told.stderr)
             self.assertIsNotNone(found, told)
             suggested = set(found.group(1).split(", "))
-            self.assertEqual(suggested, (every | ({"--no-keep-weight-images"} if more is images else set())) - missing, more)
+            self.assertEqual(suggested, (every | ({"--no-keep-weight-images"} if more is images else set())) - missing,
+                             more)
             for option in suggested:
                 with self.subTest(more=more, option=option):
-                    kept = [word for word in more if not (option == "--no-keep-weight-images" and word == "--keep-weight-images")]
-                    self.assertGreater(self.planned(*words[:-2], *kept, *option.split())[1]["searches"]["possible"][0], 0)
+                    kept = [word for word in more
+                            if not (option == "--no-keep-weight-images" and word == "--keep-weight-images")]
+                    self.assertGreater(self.planned(*words[:-2], *kept, *option.split())[1]["searches"]["possible"][0],
+                                       0)
 
     def test_a_search_of_what_cannot_be_suggests_nothing(self):
         told = self.plan("search", *MODEL, "--nodes", "2", "--update-in-backward", "--clip-grad", "1")
@@ -117,15 +127,19 @@ class Estimates(Program):
 
     def test_tables_of_kept_images_are_planned(self):
         """As the checker derives them, and a search as an estimate."""
-        words = [*MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3", "--zero-quantized-weights", "--weight-codec", "int8:256",
-                 "--no-zero-quantized-gradients", "--zero-hpz-partition-size", "1", "--keep-weight-images", "--no-recompute-activations",
-                 "--micro-batch-size", "1", "--all-gather-algorithm", "two-level", "--reduce-scatter-algorithm", "2-hop"]
+        words = [*MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3", "--zero-quantized-weights",
+                 "--weight-codec", "int8:256",
+                 "--no-zero-quantized-gradients", "--zero-hpz-partition-size", "1", "--keep-weight-images",
+                 "--no-recompute-activations",
+                 "--micro-batch-size", "1", "--all-gather-algorithm", "two-level",
+                 "--reduce-scatter-algorithm", "2-hop"]
         for backend in ("host", "cuda"):
             _, plan = self.planned(*words, "--backend", backend)
             self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK)
             self.assertEqual("weight_image_tables" in plan["memory"]["name"], backend == "cuda")
             _, found = self.planned("search", *words, "--backend", backend)
-            own = [size for size, codec in zip(found["candidates"]["memory"], found["candidates"]["weight_codec"]) if codec == "int8:256"]
+            own = [size for size, codec in zip(found["candidates"]["memory"], found["candidates"]["weight_codec"])
+                   if codec == "int8:256"]
             self.assertEqual(own, [plan["job"]["memory_bytes"]])
 
     def test_the_limit_of_the_device(self):
@@ -137,7 +151,9 @@ class Estimates(Program):
             for limit, told in ((1 << 40, False), (need - 1, True)):
                 result = self.plan(*command, *words, "--device-memory-limit", limit, "--output", self.out)
                 self.assertEqual(result.code, zpp.OK, result)
-                self.assertEqual(f"bytes where zeropp.device_memory_limit is {limit}: zpp_train refuses this run" in result.stderr, told, result)
+                self.assertEqual(
+                    f"bytes where zeropp.device_memory_limit is {limit}: zpp_train refuses this run" in result.stderr,
+                    told, result)
         for more in ([], cluster):
             self.check_ok(self.plan("search", *words, *more, "--device-memory-limit", need, "--output", self.out))
             none = self.plan("search", *words, *more, "--device-memory-limit", "1K", "--output", self.out)
@@ -145,7 +161,8 @@ class Estimates(Program):
             self.assertIn("raise --memory-limit and --device-memory-limit", none.stderr)
 
     def test_no_rate_of_peer_stores(self):
-        words = [*MODEL, "--nodes", "1", "--zero-quantized-gradients", "--cluster", zpp.SOURCE / "inputs/clusters/h200-dgx.json", "--peer-stores"]
+        words = [*MODEL, "--nodes", "1", "--zero-quantized-gradients",
+                 "--cluster", zpp.SOURCE / "inputs/clusters/h200-dgx.json", "--peer-stores"]
         told = {}
         for stores in ("off", "on"):
             result = self.plan("time", *words, stores, "--output", self.out)
@@ -156,7 +173,8 @@ class Estimates(Program):
     def test_copies_that_nobody_keeps_need_no_host(self):
         cluster = json.loads((zpp.SOURCE / "inputs/clusters/h200-dgx.json").read_text())
         del cluster["host"]
-        words = ["--cluster", self.write_json("no-host.json", cluster), *MODEL, *ZEROPP, "--nodes", "2", "--param-persistence-threshold"]
+        words = ["--cluster", self.write_json("no-host.json", cluster), *MODEL, *ZEROPP, "--nodes", "2",
+                 "--param-persistence-threshold"]
         self.refused("time", *words, "0", "--hpz-device", "cpu", parts=("zeropp.hpz_device cpu", "section host"))
         times = []
         for device in ("device", "cpu"):
@@ -166,12 +184,14 @@ class Estimates(Program):
     def test_weight_differences_are_planned_as_they_go_on(self):
         words = [*MODEL, *ZEROPP, "--nodes", "3", "--ranks-per-node", "4"]
         across = {}
-        for name, more in (("whole", []), ("first", ["--weight-differences", "--step", "0"]), ("later", ["--weight-differences"]),
+        for name, more in (("whole", []), ("first", ["--weight-differences", "--step", "0"]),
+                           ("later", ["--weight-differences"]),
                            ("refresh", ["--weight-differences", "--weight-refresh-interval", "5", "--step", "10"])):
             _, plan = self.planned(*words, *more)
             self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK, name)
             sent = plan["collectives"]
-            across[name] = sum(size for size, purpose in zip(sent["wire_bytes_inter"], sent["purpose"]) if purpose.startswith("weights"))
+            across[name] = sum(size for size, purpose in zip(sent["wire_bytes_inter"], sent["purpose"])
+                               if purpose.startswith("weights"))
         self.assertEqual(across["first"], across["refresh"])
         self.assertEqual(across["first"], across["whole"])  # two-level sends as many
         self.assertAlmostEqual(across["later"] / across["first"], (64 + 2) / 128 / (258 / 256), delta=0.001)
@@ -187,7 +207,8 @@ class Estimates(Program):
             sent[name] = dict(zip(phases["phase"], phases["bytes_inter_node"]))
         self.assertEqual(sent["refresh"], sent["whole"])
         self.assertEqual(sent["differences"]["initial"], sent["whole"]["update"])
-        self.assertAlmostEqual(sent["differences"]["update"] / sent["whole"]["update"], (64 + 2) / 128 / (258 / 256), delta=0.001)
+        self.assertAlmostEqual(sent["differences"]["update"] / sent["whole"]["update"], (64 + 2) / 128 / (258 / 256),
+                               delta=0.001)
 
     def test_moments_take_the_bytes_that_they_are_kept_in(self):
         def moments(*words):
@@ -206,13 +227,15 @@ class Estimates(Program):
         config = {"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}, "zeropp": {"node_size": 2},
                   "zero_optimization": {"stage": 3, "zero_quantized_weights": True}}
         path = self.write_json("config.json", config)
-        self.refused("--config", path, "--num-layers", "4", "--ranks-per-node", "4", parts=("zeropp.node_size 2", "--ranks-per-node"))
+        self.refused("--config", path, "--num-layers", "4", "--ranks-per-node", "4",
+                     parts=("zeropp.node_size 2", "--ranks-per-node"))
         result, _ = self.planned("--config", path, "--nodes", "3", "--num-layers", "4")
         self.assertIn("3 nodes x 2 ranks", result.stdout)
 
     def test_what_resolve_refuses_is_refused(self):
         self.refused(*MODEL, "--zero-stage", "0", "--zero-quantized-weights", parts=("zero_quantized_weights", "stage"))
-        self.refused(*MODEL, "--ranks-per-node", "4", "--zero-hpz-partition-size", "3", parts=("zero_hpz_partition_size",))
+        self.refused(*MODEL, "--ranks-per-node", "4", "--zero-hpz-partition-size", "3",
+                     parts=("zero_hpz_partition_size",))
         self.refused(*MODEL, "--zero-stagee", "3", parts=("--zero-stagee", "--zero-stage)"))
         self.refused("serach", parts=('"serach"', "nearest: search"))
         self.refused(*MODEL, "--nodes", "2000000000", "--ranks-per-node", "2000000000", parts=("ranks",))
@@ -225,12 +248,14 @@ class Estimates(Program):
 
 
 class Configurations(Program):
-    """A configuration of DeepSpeed's in each command: what works, what changes nothing there and is said in a line, what is missing."""
+    """A configuration of DeepSpeed's in each command: what works, what changes nothing there and is said in a line,
+    what is missing."""
 
     CLUSTER = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
 
     def configuration(self, **zero):
-        return self.write_json("ds_config.json", {"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}, "wall_clock_breakdown": False,
+        return self.write_json("ds_config.json", {"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True},
+                                                  "wall_clock_breakdown": False,
                                                   "zero_optimization": {"stage": 3, **zero}})
 
     def warned(self, *words):
@@ -242,7 +267,8 @@ class Configurations(Program):
 
     def test_its_flag_is_the_trainers(self):
         path = self.configuration(zero_hpz_partition_size=4)
-        for command in ([], ["search"], ["time", "--cluster", self.CLUSTER], ["breakeven", "--cluster", self.CLUSTER], ["savings"]):
+        for command in ([], ["search"], ["time", "--cluster", self.CLUSTER], ["breakeven", "--cluster", self.CLUSTER],
+                        ["savings"]):
             with self.subTest(command):
                 self.assertIn("--deepspeed_config", self.check_ok(self.plan(*command, "--help-all")).stdout)
         result, warnings = self.warned("--deepspeed_config", path, *MODEL)
@@ -250,21 +276,25 @@ class Configurations(Program):
 
     def test_a_file_without_a_model(self):
         path = self.configuration()
-        for command in ([], ["compare"], ["search"], ["time", "--cluster", self.CLUSTER], ["breakeven", "--cluster", self.CLUSTER]):
+        for command in ([], ["compare"], ["search"], ["time", "--cluster", self.CLUSTER],
+                        ["breakeven", "--cluster", self.CLUSTER]):
             for words in ([], ["--config", path]):
                 with self.subTest(command=command, words=words):
-                    self.refused(*command, *words, parts=("no size of a model is given", "--model-preset", "--hf-config", "--vocab-size"))
+                    self.refused(*command, *words, parts=("no size of a model is given", "--model-preset",
+                                                          "--hf-config", "--vocab-size"))
 
     def test_break_even_turns_the_parts_itself(self):
         words = ["breakeven", "--cluster", self.CLUSTER, *MODEL[:-1], "--nodes", "2"]
         self.refused(*words, "--zero-stage", "2", parts=("zero_optimization.stage 2", "--zero-stage 3"))
         without, warnings = self.warned(*words, "--config", self.configuration())
         self.assertEqual(warnings, [])
-        given = self.configuration(zero_quantized_weights=True, zero_hpz_partition_size=4, zero_quantized_gradients=True)
+        given = self.configuration(zero_quantized_weights=True, zero_hpz_partition_size=4,
+                                   zero_quantized_gradients=True)
         result, warnings = self.warned(*words, "--config", given)
         self.assertEqual(result.stdout, without.stdout)
         self.assertEqual(len(warnings), 1, warnings)
-        for part in ("zero_quantized_weights, zero_optimization.zero_hpz_partition_size, zero_optimization.zero_quantized_gradients",
+        for part in ("zero_quantized_weights, zero_optimization.zero_hpz_partition_size, "
+                     "zero_optimization.zero_quantized_gradients",
                      "breakeven turns"):
             self.assertIn(part, warnings[0])
 
@@ -274,12 +304,15 @@ class Configurations(Program):
         self.assertEqual(chosen.stdout, self.warned(*words, self.configuration(reduce_bucket_size=128 * 128))[0].stdout)
 
     def test_break_even_says_always_and_never(self):
-        large = ["--num-layers", "40", "--hidden-size", "12288", "--num-attention-heads", "96", "--seq-length", "2048", "--bf16"]
+        large = ["--num-layers", "40", "--hidden-size", "12288", "--num-attention-heads", "96", "--seq-length", "2048",
+                 "--bf16"]
         rows = {}
         for model in (large, MODEL):
-            text = self.check_ok(self.plan("breakeven", "--cluster", self.CLUSTER, *model, "--nodes", "8", "--ranks-per-node", "8")).stdout
+            text = self.check_ok(self.plan("breakeven", "--cluster", self.CLUSTER, *model, "--nodes", "8",
+                                           "--ranks-per-node", "8")).stdout
             self.assertNotIn(">=", text)
-            rows |= {(model is large, line.split()[0]): line.split()[1:3] for line in text.splitlines() if line.startswith(("none ", "all "))}
+            rows |= {(model is large, line.split()[0]): line.split()[1:3] for line in text.splitlines()
+                     if line.startswith(("none ", "all "))}
         self.assertEqual((rows[True, "none"], rows[True, "all"]), (["-", "-"], ["always", "always"]))
 
     def test_savings_leave_a_training_configuration_alone(self):
@@ -287,14 +320,18 @@ class Configurations(Program):
         result = self.plan(*words, "--config", self.configuration(zero_quantized_weights=True))
         self.assertEqual((result.code, result.stdout), (zpp.OK, self.check_ok(self.plan(*words)).stdout), result)
         self.assertEqual(len(result.stderr.splitlines()), 1, result)
-        self.assertIn("bf16, train_micro_batch_size_per_gpu, wall_clock_breakdown, zero_optimization change nothing here", result.stderr)
-        self.refused(*words, "--config", self.write_json("other.json", {"tabel": True}), parts=("unknown key tabel", "table"))
+        self.assertIn("bf16, train_micro_batch_size_per_gpu, wall_clock_breakdown, zero_optimization change nothing "
+                      "here", result.stderr)
+        self.refused(*words, "--config", self.write_json("other.json", {"tabel": True}),
+                     parts=("unknown key tabel", "table"))
 
     def test_a_cluster_file_that_is_not_there(self):
-        for command in (["time"], ["breakeven"], ["search", "--goal", "time"], ["calibrate", "measured.json", "--calibrated", "made.json"]):
+        for command in (["time"], ["breakeven"], ["search", "--goal", "time"],
+                        ["calibrate", "measured.json", "--calibrated", "made.json"]):
             with self.subTest(command):
                 model = [] if command[0] == "calibrate" else MODEL
-                error = self.check_fails(self.plan(*command, *model, "--cluster", "none.json"), zpp.IO, "cluster file none.json", "check --cluster",
+                error = self.check_fails(self.plan(*command, *model, "--cluster", "none.json"), zpp.IO,
+                                         "cluster file none.json", "check --cluster",
                                          program="zpp_plan")
                 self.assertNotIn("--config", error)
 
@@ -304,11 +341,13 @@ class Bounds(Program):
 
     def bounded(self, *words):
         """Within 3 GB, and seconds of processor time where less than one is needed."""
-        return zpp.Process(["bash", "-c", 'ulimit -v 3000000 -t 15; exec "$@"', "bounded", planned.PLAN, *words, "--output", self.out]).end()
+        return zpp.Process(["bash", "-c", 'ulimit -v 3000000 -t 15; exec "$@"', "bounded", planned.PLAN, *words,
+                            "--output", self.out]).end()
 
     def enough(self, result):
         """The bucket that the refusal names."""
-        line = self.check_fails(result, zpp.USAGE, "reduce_bucket_size", "--reduce-bucket-size", "pieces", program="zpp_plan")
+        line = self.check_fails(result, zpp.USAGE, "reduce_bucket_size", "--reduce-bucket-size", "pieces",
+                                program="zpp_plan")
         return line.split("--reduce-bucket-size to ")[1].split()[0]
 
     def test_buckets_that_cut_too_much(self):
@@ -331,7 +370,8 @@ class Searches(Program):
         return [dict(zip(table, values)) for values in zip(*table.values())]
 
     def test_search(self):
-        result, plan = self.planned("search", *MODEL, "--nodes", "1,2", "--ranks-per-node", "2", "--global-batch-size", "16")
+        result, plan = self.planned("search", *MODEL, "--nodes", "1,2", "--ranks-per-node", "2",
+                                    "--global-batch-size", "16")
         rows = self.rows(plan)
         self.assertEqual({row["nodes"] for row in rows}, {1, 2})
         self.assertIn("the best of each number of nodes", result.stdout)
@@ -349,7 +389,8 @@ class Searches(Program):
         words = ["--nodes", "2", "--ranks-per-node", "2", "--rows", "1", "--deepspeed_config"]
         least = {}
         for distance in (0, 1000000000):
-            path = self.write_json("ds.json", {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 3, "bf16": {"enabled": True},
+            path = self.write_json("ds.json", {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 3,
+                                               "bf16": {"enabled": True},
                                                "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 1,
                                                                      "stage3_max_reuse_distance": distance}})
             _, plan = self.planned("search", *MODEL, *words, path)
@@ -359,7 +400,8 @@ class Searches(Program):
     def test_what_is_given_is_not_searched(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3",
                                "--zero-quantized-weights", "--weight-codec", "int5:64", "--no-zero-quantized-gradients",
-                               "--zero-hpz-partition-size", "2", "--no-recompute-activations", "--micro-batch-size", "2",
+                               "--zero-hpz-partition-size", "2", "--no-recompute-activations",
+                               "--micro-batch-size", "2",
                                "--all-gather-algorithm", "two-level")
         rows = self.rows(plan)
         self.assertTrue(rows)
@@ -387,7 +429,8 @@ class Searches(Program):
         cluster = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
         words = [*MODEL, "--nodes", "2", "--goal", "time", "--all-gather-algorithm", "two-level"]
         without_host = zpp.SOURCE / "inputs" / "clusters" / "v100-24x16.json"
-        self.refused("search", *words, "--cluster", without_host, "--offload-optimizer", "cpu", parts=("offload_optimizer", "section host"))
+        self.refused("search", *words, "--cluster", without_host, "--offload-optimizer", "cpu",
+                     parts=("offload_optimizer", "section host"))
         _, offloaded = self.planned("search", *words, "--cluster", cluster, "--offload-optimizer", "cpu")
         result, plan = self.planned("search", *words, "--cluster", cluster)
         self.assertIn("2 nodes x 8 ranks", result.stdout)
@@ -397,20 +440,28 @@ class Searches(Program):
         self.assertGreater(min(row["seconds"] for row in self.rows(offloaded)), seconds[0])
 
     def test_rows_are_what_their_configurations_alone_are(self):
-        """Bytes, memory and seconds, to the last digit; with sizes that a file leaves open, and more micro-steps than are planned."""
-        zero = {"reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto"}
+        """Bytes, memory and seconds, to the last digit; with sizes that a file leaves open, and more micro-steps than
+        are planned."""
+        zero = {"reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto",
+                "stage3_param_persistence_threshold": "auto"}
         config = self.write_json("config.json", {"bf16": {"enabled": True}, "zero_optimization": {"stage": 3, **zero}})
-        words = ["--config", config, *MODEL[:-1], "--nodes", "2", "--cluster", zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json",
+        words = ["--config", config, *MODEL[:-1], "--nodes", "2", "--cluster", zpp.SOURCE / "inputs" / "clusters"
+                 / "h200-dgx.json",
                  "--backend", "cuda", "--global-batch-size", "96", "--micro-batch-size", "1"]
-        _, plan = self.planned("search", *words, "--zero-quantized-gradients", "--goal", "time", "--all-gather-algorithm", "two-level")
+        _, plan = self.planned("search", *words, "--zero-quantized-gradients", "--goal", "time",
+                               "--all-gather-algorithm", "two-level")
         rows = {row["hpz_partition_size"]: row for row in self.rows(plan)}
         self.assertEqual(sorted(rows), [1, 2, 4, 8, 16])
         for row in rows.values():
-            quantized = [] if row["weight_codec"] == "none" else ["--zero-quantized-weights", "--weight-codec", row["weight_codec"]]
+            quantized = [] if row["weight_codec"] == "none" else ["--zero-quantized-weights",
+                                                                  "--weight-codec", row["weight_codec"]]
             intra, inter = row["gradient_codecs"].split("/")
-            alone = [*words, *quantized, "--zero-quantized-gradients", "--gradient-codec-intra", intra, "--gradient-codec-inter", inter,
-                     "--zero-hpz-partition-size", row["hpz_partition_size"], "--all-gather-algorithm", row["all_gather"],
-                     "--reduce-scatter-algorithm", row["reduce_scatter"], *["--recompute-activations"] * row["recompute"]]
+            alone = [*words, *quantized, "--zero-quantized-gradients", "--gradient-codec-intra", intra,
+                     "--gradient-codec-inter", inter,
+                     "--zero-hpz-partition-size", row["hpz_partition_size"],
+                     "--all-gather-algorithm", row["all_gather"],
+                     "--reduce-scatter-algorithm", row["reduce_scatter"],
+                     *["--recompute-activations"] * row["recompute"]]
             _, timed = self.planned("time", *alone)
             self.assertEqual(timed["time"]["step_seconds"], row["seconds"], row)
             at = alone.index("--cluster")
@@ -422,7 +473,8 @@ class Searches(Program):
         """Over a slow link the fastest has no copy there, though in one node it sends more and holds no less."""
         cluster = json.loads((zpp.SOURCE / "inputs/clusters/h200-dgx.json").read_text())
         cluster["host"] = {**cluster.get("host", {}), "link_gb_per_s": 1.0, "memory_gb_per_s": 200.0}
-        words = ["--cluster", self.write_json("slow.json", cluster), "--nodes", "1", *LARGER, "--bf16", "--zero-stage", "3", "--goal", "time"]
+        words = ["--cluster", self.write_json("slow.json", cluster), "--nodes", "1", *LARGER, "--bf16",
+                 "--zero-stage", "3", "--goal", "time"]
         _, found = self.planned("search", *words, "--no-zero-quantized-weights", "--hpz-device", "cpu")
         fastest = min(self.rows(found), key=lambda row: row["seconds"])
         _, without = self.planned("search", *words, "--no-zero-quantized-weights", "--zero-hpz-partition-size", "1")
@@ -445,14 +497,19 @@ class Searches(Program):
                 self.assertEqual(self.plan("search", *MODEL, f"--nodes={nodes}").code, zpp.USAGE)
         self.refused("search", *MODEL, "--goal", "beauty", parts=("--goal", "bytes"))
         self.refused("search", *MODEL, "--step", "3", parts=("--step",))
-        self.refused("search", *MODEL, *ZEROPP, "--weight-differences", parts=("zeropp.weight_differences", "not searched"))
-        for words, path in ((["--hpz-device", "cpu"], "zeropp.hpz_device"), (["--max-reuse-distance", "5"], "stage3_max_reuse_distance")):
+        self.refused("search", *MODEL, *ZEROPP, "--weight-differences", parts=("zeropp.weight_differences",
+                                                                               "not searched"))
+        for words, path in ((["--hpz-device", "cpu"], "zeropp.hpz_device"),
+                            (["--max-reuse-distance", "5"], "stage3_max_reuse_distance")):
             for command in ("search", "estimate"):
                 self.refused(command, *MODEL, *words, "--zero-stage", "2", parts=(path, "no effect"))
-        self.refused("search", *MODEL, "--hpz-device", "cpu", "--zero-hpz-partition-size", "1", parts=("zeropp.hpz_device", "no effect"))
-        self.refused("search", *MODEL, "--measure-quantization-error", "1", parts=("zeropp.measure_quantization_error", "not searched"))
+        self.refused("search", *MODEL, "--hpz-device", "cpu", "--zero-hpz-partition-size", "1",
+                     parts=("zeropp.hpz_device", "no effect"))
+        self.refused("search", *MODEL, "--measure-quantization-error", "1",
+                     parts=("zeropp.measure_quantization_error", "not searched"))
         # An option that some stage, size of hpZ or codec of the space gives an effect is taken.
-        self.check_ok(self.plan("search", *MODEL, "--hpz-device", "cpu", "--max-reuse-distance", "5", "--output", self.out))
+        self.check_ok(self.plan("search", *MODEL, "--hpz-device", "cpu", "--max-reuse-distance", "5",
+                                "--output", self.out))
 
 
 zpp.main()

@@ -1,5 +1,6 @@
 # ctest: name=plan_calibrate timeout=120 labels=cli processors=2
-"""zpp_plan calibrate takes the same rates from the trace of a measurement as from its JSON, and refuses files that are no measurement."""
+"""zpp_plan calibrate takes the same rates from the trace of a measurement as from its JSON, and refuses files that are
+no measurement."""
 
 import json
 
@@ -9,8 +10,10 @@ import planned
 import zpp
 
 BASE = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
-KERNELS = [zpp.BIN / "zpp_kernels", "--filter", "^(linear|attention)", "--shape", "1x32x64x2", "--vocab", "300", "--samples", "3"]
-SWEEP = [zpp.BIN / "zpp_sweep", "--collective", "all_gather", "--algorithm", "native", "--codec", "none", "-b", "8M", "-e", "64M", "-f", "2",
+KERNELS = [zpp.BIN / "zpp_kernels", "--filter", "^(linear|attention)", "--shape", "1x32x64x2", "--vocab", "300",
+           "--samples", "3"]
+SWEEP = [zpp.BIN / "zpp_sweep", "--collective", "all_gather", "--algorithm", "native", "--codec", "none", "-b", "8M",
+         "-e", "64M", "-f", "2",
          "-N", "3", "-n", "1", "--backend", "host"]
 
 
@@ -54,10 +57,12 @@ class Calibrate(zpp.TestCase):
         self.assertLessEqual({(32, 64, 192), (32, 64, 300)}, shapes)
         # And times can be told with it.
         made = self.folder / "made.json"
-        self.check_ok(zpp.Process([planned.PLAN, "time", "--cluster", made, "--nodes", "2", "--bf16", "--num-layers", "2"], cwd=self.folder).end())
+        self.check_ok(zpp.Process([planned.PLAN, "time", "--cluster", made, "--nodes", "2", "--bf16",
+                                   "--num-layers", "2"], cwd=self.folder).end())
 
     def refused(self, file, *parts, code=zpp.USAGE):
-        result = zpp.Process([planned.PLAN, "calibrate", file, "--cluster", BASE, "--calibrated", self.folder / "made.json"]).end()
+        result = zpp.Process([planned.PLAN, "calibrate", file, "--cluster", BASE,
+                              "--calibrated", self.folder / "made.json"]).end()
         self.assertEqual(result.code, code, result)
         (line,) = result.errors("zpp_plan")
         for part in parts:
@@ -72,11 +77,13 @@ class Calibrate(zpp.TestCase):
             pass
         self.refused(bare, "no complete trace")
         whole, _ = self.measure(1, KERNELS, "kernels")
-        for name, change in {"incomplete": lambda file: file.attrs.__delitem__("complete"), "no rows": lambda file: file.__delitem__("results"),
+        for name, change in {"incomplete": lambda file: file.attrs.__delitem__("complete"),
+                             "no rows": lambda file: file.__delitem__("results"),
                              "a column is missing": lambda file: file["results"].__delitem__("time"),
                              "a matrix": lambda file: self.replaced(file["results"], "time", [[1.0]]),
                              "lengths differ": lambda file: self.replaced(file["results"], "time", [1.0]),
-                             "text in place of numbers": lambda file: self.replaced(file["results"], "time", [b"x"] * len(file["results/time"])),
+                             "text in place of numbers": lambda file: self.replaced(file["results"], "time",
+                                                                                    [b"x"] * len(file["results/time"])),
                              "no rank": lambda file: file.__delitem__("ranks")}.items():
             with self.subTest(name):
                 broken = self.folder / "broken.h5"

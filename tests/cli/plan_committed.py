@@ -57,7 +57,8 @@ class Committed(zpp.TestCase):
         self.assertEqual(planned.wrong_steps(trace, plan, first), [])
         # A step after one that was skipped finds the secondary shards of its weights: a plan knows of no overflow.
         skipped = any(trace["steps"]["skipped"])
-        self.assertEqual(planned.wrong_collectives(trace, plan, but=("weights", "weights_secondary") if skipped else (), first=first), [])
+        self.assertEqual(planned.wrong_collectives(trace, plan, but=("weights", "weights_secondary") if skipped else (),
+                                                   first=first), [])
 
     def check_with_shard(self, trace, plan):
         self.check_bytes(trace, plan)
@@ -80,7 +81,9 @@ class Committed(zpp.TestCase):
         found = list(traces())
         jobs = {job(trace): trace for _, trace in found}
         differences = {of: trace for of, trace in jobs.items() if planned.sends_differences(trace)}
-        plans = dict(zip(jobs, zpp.side_by_side(lambda trace: planned.plan(trace, int(planned.sends_differences(trace))), jobs.values())))
+        plans = dict(zip(jobs,
+                         zpp.side_by_side(lambda trace: planned.plan(trace, int(planned.sends_differences(trace))),
+                                          jobs.values())))
         self.first = dict(zip(differences, zpp.side_by_side(planned.plan, differences.values())))
         self.measured = set()
         for path, trace in found:
@@ -89,7 +92,8 @@ class Committed(zpp.TestCase):
                      self.check_current if gathers_master(trace) else self.check_with_shard)
             with self.subTest(str(path)):
                 verdict = check(trace, plan)
-                print(f"{path}: {len(trace['steps']['loss'])} steps of {planned.traffic(plan)['step']} bytes, {verdict}")
+                print(f"{path}: {len(trace['steps']['loss'])} steps of {planned.traffic(plan)['step']} bytes, "
+                      f"{verdict}")
         self.assertGreaterEqual(len(self.measured), FEWEST)
 
 

@@ -1,6 +1,7 @@
 # ctest: name=plan_compare timeout=120 labels=cli processors=2
-"""zpp_plan compare has the numbers that zpp_plan, time and breakeven have alone, with a cluster file, with a GPU as it is sold and without
-either; it takes a DeepSpeed configuration whatever that says of ZeRO++, and a model by flags, name or config.json of Hugging Face."""
+"""zpp_plan compare has the numbers that zpp_plan, time and breakeven have alone, with a cluster file, with a GPU as it
+is sold and without either; it takes a DeepSpeed configuration whatever that says of ZeRO++, and a model by flags, name
+or config.json of Hugging Face."""
 
 import json
 import re
@@ -11,7 +12,8 @@ import zpp
 CLUSTERS = zpp.SOURCE / "inputs" / "clusters"
 CLUSTER = ["--cluster", CLUSTERS / "h200-dgx.json"]
 SOLD = ["--gpu", "h100", "--node-gbit", "400"]
-MODEL = ["--num-layers", "6", "--hidden-size", "2048", "--num-attention-heads", "16", "--seq-length", "512", "--vocab-size", "50257"]
+MODEL = ["--num-layers", "6", "--hidden-size", "2048", "--num-attention-heads", "16", "--seq-length", "512",
+         "--vocab-size", "50257"]
 JOB = [*MODEL, "--bf16", "--nodes", "4", "--gradient-accumulation-steps", "4"]
 QWZ, HPZ, QGZ = ["--zero-quantized-weights"], ["--zero-hpz-partition-size", "8"], ["--zero-quantized-gradients"]
 FLAGS = {"none": [], "qwZ": QWZ, "hpZ": HPZ, "qgZ": QGZ, "qwZ+qgZ": [*QWZ, *QGZ], "all": [*QWZ, *HPZ, *QGZ]}
@@ -44,7 +46,8 @@ class Case(zpp.TestCase):
         for line in result.stdout.splitlines():
             self.assertLessEqual(len(line), 120, line)
         table = told["comparison"]
-        return result, {feature: {name: values[index] for name, values in table.items()} for index, feature in enumerate(table["feature"])}
+        return result, {feature: {name: values[index] for name, values in table.items()}
+                        for index, feature in enumerate(table["feature"])}
 
     def refused(self, *words, parts, code=zpp.USAGE):
         self.check_fails(self.plan("compare", *words), code, *parts, program="zpp_plan")
@@ -57,7 +60,8 @@ class Numbers(Case):
                 _, alone = self.told(*words, *flags)
                 self.assertEqual(rows[feature]["bytes_out_of_node"], planned.traffic(alone)["step"][1] // 4)
                 self.assertEqual(rows[feature]["memory"], alone["job"]["memory_bytes"])
-                self.assertAlmostEqual(rows[feature]["reduction"], rows["none"]["bytes_out_of_node"] / rows[feature]["bytes_out_of_node"])
+                self.assertAlmostEqual(rows[feature]["reduction"],
+                                       rows["none"]["bytes_out_of_node"] / rows[feature]["bytes_out_of_node"])
 
     def check_times(self, rows, *words):
         times = {feature: self.told("time", *words, *flags)[1]["time"] for feature, flags in FLAGS.items()}
@@ -68,7 +72,8 @@ class Numbers(Case):
         for index, feature in enumerate(FLAGS):
             with self.subTest(feature):
                 row = rows[feature]
-                self.assertEqual((row["step_seconds"], row["bound"]), (times[feature]["step_seconds"], times[feature]["bound"]))
+                self.assertEqual((row["step_seconds"], row["bound"]),
+                                 (times[feature]["step_seconds"], times[feature]["bound"]))
                 self.assertEqual([row[name] for name in ("step_seconds", "speedup", "link_rate")],
                                  [even[name][index] for name in ("step_seconds", "speedup", "link_rate")])
 
@@ -78,21 +83,25 @@ class Numbers(Case):
                 result, rows = self.compared(*JOB, *cluster)
                 self.check_bytes(rows, *JOB, "--ranks-per-node", "8")
                 self.check_times(rows, *JOB, *cluster)
-                self.assertRegex(result.stdout, r"ZeRO\+\+ (pays|does not pay) here: it makes a step \d+\.\d\d times as fast")
+                self.assertRegex(result.stdout, r"ZeRO\+\+ (pays|does not pay) here: it makes a step \d+\.\d\d "
+                                 r"times as fast")
                 self.assertIn("\nrates: ", result.stdout)
 
     def test_sentences_agree_at_every_rate(self):
         """Whether it pays here, and where it pays, are one answer; the rates are those of --node-gbit."""
         # A large gain is asked for, so that nothing pays over fast links.
-        job = [*MODEL, "--bf16", "--nodes", "4", "--micro-batch-size", "8", "--gpu", "h100", "--gpus-per-node", "8", "--gain", "0.2", "--node-gbit"]
+        job = [*MODEL, "--bf16", "--nodes", "4", "--micro-batch-size", "8", "--gpu", "h100", "--gpus-per-node", "8",
+               "--gain", "0.2", "--node-gbit"]
         thresholds = set()
         for rate in (50, 200, 400, 800, 1600, 2345, 2350, 3200, 6400):
             with self.subTest(rate):
                 result, rows = self.compared(*job, rate)
                 text = " ".join(result.stdout.split())
                 self.assertNotIn("unclear", text)
-                self.assertIn("Rates between nodes are Gbit/s that all links of a node are sold as together, as --node-gbit takes them.", text)
-                found = re.search(r"It pays where the links of a node carry less than ([\d.]+) Gbit/s as sold together, and here they carry ([\d.]+) ", text)
+                self.assertIn("Rates between nodes are Gbit/s that all links of a node are sold as together, as "
+                              "--node-gbit takes them.", text)
+                found = re.search(r"It pays where the links of a node carry less than ([\d.]+) Gbit/s as sold "
+                                  r"together, and here they carry ([\d.]+) ", text)
                 self.assertTrue(found, text)
                 self.assertEqual(float(found[2]), rate)
                 self.assertEqual("ZeRO++ pays here" in text, rate < float(found[1]), text)
@@ -101,7 +110,8 @@ class Numbers(Case):
         self.assertLessEqual(max(thresholds) - min(thresholds), 0.01 * max(thresholds))
 
     def test_always_holds_at_every_rate(self):
-        job = ["--model-preset", "gpt-7b", "--bf16", "--nodes", "16", "--gpu", "h100", "--gpus-per-node", "8", "--node-gbit"]
+        job = ["--model-preset", "gpt-7b", "--bf16", "--nodes", "16", "--gpu", "h100", "--gpus-per-node", "8",
+               "--node-gbit"]
         for rate in (400, 1600, 2345, 2350, 3200):
             result, rows = self.compared(*job, rate)
             self.assertIn("It pays at every rate between nodes that was tried", " ".join(result.stdout.split()))
@@ -117,37 +127,45 @@ class Numbers(Case):
     def test_the_factor_is_explained(self):
         result, rows = self.compared(*JOB)
         _, once = self.compared(*JOB[:-1], "1")
-        self.assertIn(f"The factor is {rows['all']['reduction']:.2f} with 4 micro-steps a step (gradient accumulation) and "
+        self.assertIn(f"The factor is {rows['all']['reduction']:.2f} with 4 micro-steps a step (gradient "
+                      f"accumulation) and "
                       f"{once['all']['reduction']:.2f} with one:", " ".join(result.stdout.split()))
         self.assertGreater(rows["all"]["reduction"], 1.5 * once["all"]["reduction"])
         self.assertIn("ZeRO-3 gathers the weights across nodes 8 times", " ".join(result.stdout.split()))
 
     def test_weight_differences_are_explained(self):
-        """Of nodes of one rank too, which have copies for differences and no hpZ; what the last lines advise is what was compared."""
+        """Of nodes of one rank too, which have copies for differences and no hpZ; what the last lines advise is what
+        was compared."""
         words = [*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node"]
         for ranks in (1, 2):
             with self.subTest(ranks):
                 result, rows = self.compared(*words, ranks, "--weight-differences")
                 text = " ".join(result.stdout.split())
                 self.assertGreater(rows["all"]["reduction"], 2 * rows["qwZ+qgZ"]["reduction"])
-                self.assertIn(f"The factor is {rows['all']['reduction']:.2f} with one micro-step a step: ZeRO-3 sends the weights across nodes "
-                              "twice and the gradients once, in bf16; ZeRO++ sends the weights once, as differences in int4:128, and", text)
+                self.assertIn(f"The factor is {rows['all']['reduction']:.2f} with one micro-step a step: ZeRO-3 sends "
+                              f"the weights across nodes "
+                              "twice and the gradients once, in bf16; ZeRO++ sends the weights once, as differences in "
+                              "int4:128, and", text)
                 self.assertIn("because the copy that differences are added to serves later forwards too", text)
                 advised = re.search(r"To turn it on: (--[^,]*),", text)[1].split()
                 self.assertEqual("--zero-hpz-partition-size" in advised, ranks > 1)
                 self.assertEqual('"zero_hpz_partition_size": 2, ' in text, ranks > 1)
                 _, alone = self.told(*words, ranks, *advised)
                 self.assertEqual(rows["all"]["bytes_out_of_node"], planned.traffic(alone)["step"][1] // 4)
-                text = " ".join(self.compared(*words, ranks, "--weight-differences", "--gradient-accumulation-steps", "4")[0].stdout.split())
-                self.assertIn("as differences in int4:128, because the copy that differences are added to serves all later forwards", text)
+                text = " ".join(self.compared(*words, ranks, "--weight-differences",
+                                              "--gradient-accumulation-steps", "4")[0].stdout.split())
+                self.assertIn("as differences in int4:128, because the copy that differences are added to serves all "
+                              "later forwards", text)
                 self.assertIn("it has no weight differences, with which all parts are counted here", text)
         persist = ["--param-persistence-threshold", "1000000000", "--model-persistence-threshold", "1000000000"]
         for ranks, more, why in ((1, [], "hpZ keeps nothing inside a node here, because a node has one rank."),
                                  (2, persist, "hpZ keeps nothing inside a node here, because weights stay gathered."),
                                  (1, ["--weight-differences", *persist],
-                                  "nothing is gathered from the copy that differences are added to here, because weights stay gathered.")):
+                                  "nothing is gathered from the copy that differences are added to here, because "
+                                  "weights stay gathered.")):
             result, rows = self.compared(*words, ranks, *more)
-            self.assertIn(f"The factor is {rows['all']['reduction']:.2f}, by codecs alone: {why}", " ".join(result.stdout.split()))
+            self.assertIn(f"The factor is {rows['all']['reduction']:.2f}, by codecs alone: {why}",
+                          " ".join(result.stdout.split()))
             self.assertEqual(rows["all"]["reduction"], rows["qwZ+qgZ"]["reduction"])
 
     def test_deepspeeds_micro_steps_are_each_as_the_first(self):
@@ -160,31 +178,40 @@ class Numbers(Case):
         for seconds, of_one in zip(four["step_seconds"], alone["in_turn"]["step_seconds"]):
             self.assertLessEqual(seconds, 4 * of_one)  # which has the update four times
             self.assertGreater(seconds, 3.5 * of_one)
-        self.assertRegex(result.stdout, fr"step in DeepSpeed .*\n-+\nZeRO-3 .*\nZeRO\+\+ \(all\) .* {four['reduction'][1]:.2f} .* {four['speedup'][1]:.2f}\n")
-        self.assertIn(f"times as fast in zpp_train, and {four['speedup'][1]:.2f} times in DeepSpeed", " ".join(result.stdout.split()))
+        self.assertRegex(result.stdout, fr"step in DeepSpeed .*\n-+\nZeRO-3 .*\nZeRO\+\+ \(all\) .* "
+                         fr"{four['reduction'][1]:.2f} .* {four['speedup'][1]:.2f}\n")
+        self.assertIn(f"times as fast in zpp_train, and {four['speedup'][1]:.2f} times in DeepSpeed",
+                      " ".join(result.stdout.split()))
         self.assertNotIn("step in DeepSpeed", self.plan("compare", *JOB[:-1], "1", "--output", self.out).stdout)
 
     def test_weights_that_stay_gathered_are_said(self):
-        said = "ZeRO-3 gathers the weights across nodes 8 times a step, but for weights that stay gathered, and ZeRO++ once"
+        said = ("ZeRO-3 gathers the weights across nodes 8 times a step, but for weights that stay gathered, and "
+                "ZeRO++ once")
         self.assertNotIn(said, " ".join(self.compared(*JOB)[0].stdout.split()))
         result, rows = self.compared(*JOB, "--max-reuse-distance", "1000")
         self.assertIn(said, " ".join(result.stdout.split()))
         self.assertLess(rows["none"]["bytes_out_of_node"], self.compared(*JOB)[1]["none"]["bytes_out_of_node"])
 
     def test_one_number_says_below_which_rate_a_part_pays(self):
-        """Where a speed-up is about the one asked for over many rates, ranges alternate: the first is told, breakeven names all."""
-        words = ["--bf16", "--num-layers", "48", "--hidden-size", "5632", "--num-attention-heads", "44", "--seq-length", "2048", "--vocab-size",
-                 "50257", "--gradient-accumulation-steps", "4", "--nodes", "16", "--gpu", "a100", "--node-gbit", "200", "--node-links", "2"]
-        ranges = re.search(r"\nhpZ +([\d.]+), [\d.]+ to [\d.]+ ", self.check_ok(self.plan("breakeven", *words, "--output", self.out)).stdout)
+        """Where a speed-up is about the one asked for over many rates, ranges alternate: the first is told, breakeven
+        names all."""
+        words = ["--bf16", "--num-layers", "48", "--hidden-size", "5632", "--num-attention-heads", "44",
+                 "--seq-length", "2048", "--vocab-size",
+                 "50257", "--gradient-accumulation-steps", "4", "--nodes", "16", "--gpu", "a100", "--node-gbit", "200",
+                 "--node-links", "2"]
+        ranges = re.search(r"\nhpZ +([\d.]+), [\d.]+ to [\d.]+ ",
+                           self.check_ok(self.plan("breakeven", *words, "--output", self.out)).stdout)
         self.assertTrue(ranges)
         text = self.check_ok(self.plan("compare", *words, "--output", self.out)).stdout
         for row in re.findall(r"(?m)^\+.*$", text):
             self.assertRegex(row, r" \d\.\d\d +(?:\d+|always|never) +[a-z]")
         self.assertRegex(text, fr"\n\+hpZ .* {ranges[1]} +c")
-        self.assertRegex(" ".join(text.split()), r"every rate between nodes that was tried, 0\.174 to 173913 Gbit/s as sold,")
+        self.assertRegex(" ".join(text.split()), r"every rate between nodes that was tried, 0\.174 to 173913 Gbit/s "
+                         r"as sold,")
 
     def test_bytes_of_a_toy_are_no_zeros(self):
-        toy = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16", "--vocab-size", "64", "--nodes", "2"]
+        toy = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
+               "--vocab-size", "64", "--nodes", "2"]
         text = self.compared(*toy)[0].stdout
         self.assertRegex(text, "[KM]B out of a node")
         self.assertIn("MiB a GPU", text)
@@ -209,7 +236,8 @@ class Numbers(Case):
     def test_what_does_not_fit_is_said(self):
         result, _ = self.compared("--model-preset", "gpt-175b", "--bf16", "--nodes", "2", *SOLD)
         text = " ".join(result.stdout.split())
-        self.assertRegex(text, r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, \+qwZ\+qgZ, ZeRO\+\+ \(all\): this needs more than the 79.2 GiB of the GPU H100")
+        self.assertRegex(text, r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, \+qwZ\+qgZ, ZeRO\+\+ \(all\): this needs more than the "
+                         r"79.2 GiB of the GPU H100")
         self.assertIn("Nothing of this fits here, ZeRO-3 neither. If it did: ZeRO++", text)
         self.assertEqual(len(re.findall(r" \d+\.\d{3} +-\d+\.\d{3} ", text)), 6, text)
 
@@ -223,7 +251,8 @@ class Numbers(Case):
         self.assertRegex(text, r"is asked for \(--gain\)\. \+qwZ\+qgZ without the other parts makes a step "
                                fr"{less['speedup']:.2f} times as fast\. It pays ")
         cluster["gpu"]["memory_gb_per_s"] = 100.0  # which codecs wait for
-        result, rows = self.compared(*JOB[:-2], "--cluster", self.write_json("slower.json", cluster), "--hpz-device", "cpu", "--rail-gb-per-s", "500")
+        result, rows = self.compared(*JOB[:-2], "--cluster", self.write_json("slower.json", cluster),
+                                     "--hpz-device", "cpu", "--rail-gb-per-s", "500")
         self.assertGreater(rows["qwZ+qgZ"]["speedup"], 2 * rows["all"]["speedup"])
         self.assertLess(max(row["speedup"] for name, row in rows.items() if name != "none"), 1)
         self.assertNotIn("without the other parts", result.stdout)
@@ -233,7 +262,8 @@ class Numbers(Case):
         lines = result.stdout.split("\n\n")[1].splitlines()[2:]
         self.assertEqual(len(lines), len(rows))
         for row, line in zip(rows.values(), lines):
-            held, left = (float(value) for value in re.search(r" \d+\.\d\d +(\d+\.\d{3}) +(\d+\.\d{3}) ", line).groups())
+            held, left = (float(value) for value in re.search(r" \d+\.\d\d +(\d+\.\d{3}) +(\d+\.\d{3}) ",
+                                                              line).groups())
             self.assertAlmostEqual(held, row["memory"] / 2**30, delta=0.001)
             self.assertAlmostEqual(held + left, 79.2, delta=0.1)
         # The limit that search takes, also without a cluster.
@@ -261,13 +291,15 @@ class Numbers(Case):
         self.assertIn(', and under zeropp: "hpz_device": "cpu".', text)
         self.assertGreater(there["hpZ"]["memory"], there["none"]["memory"])
         limited = self.compared(*job, "--memory-limit", str(there["none"]["memory"] / 2**30 + 1e-6))[0].stdout
-        self.assertIn("; +hpZ would run there with --hpz-device cpu, which leaves the secondary copy to the memory of the host",
+        self.assertIn("; +hpZ would run there with --hpz-device cpu, which leaves the secondary copy to the memory "
+                      "of the host",
                       " ".join(limited.split()))
 
     def test_the_host_is_advised_where_it_makes_a_row_fit(self):
         """To the byte, of what is planned with the copy there, and not where it is there already."""
         differences = ["--weight-differences"]
-        for ranks, more in ((2, []), (2, differences), (2, [*differences, "--weight-copy-dtype", "fp32"]), (1, differences),
+        for ranks, more in ((2, []), (2, differences), (2, [*differences, "--weight-copy-dtype", "fp32"]),
+                            (1, differences),
                             (1, [*differences, "--weight-copy-dtype", "fp32"])):
             job = [*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", ranks, "--micro-batch-size", "1", *more]
             (_, there), (_, on_host) = self.compared(*job), self.compared(*job, "--hpz-device", "cpu")
@@ -296,8 +328,10 @@ class Numbers(Case):
         self.assertIn("no --nodes: 2 nodes are planned, as the cluster has", result.stderr)
         self.assertTrue(result.stdout.startswith("2 nodes x "))
         self.assertEqual(self.compared(*MODEL, "--bf16", *SOLD, "--nodes", "2")[0].stderr, "")
-        self.assertRegex(self.plan("compare", "--help").stdout, r"--nodes N +Nodes that are planned where no cluster says how many\s+\[1\]")
-        self.assertIn("unless given, those of plan.cluster, and 2 with plan.gpu", " ".join(self.plan("compare", "--help-all").stdout.split()))
+        self.assertRegex(self.plan("compare", "--help").stdout,
+                         r"--nodes N +Nodes that are planned where no cluster says how many\s+\[1\]")
+        self.assertIn("unless given, those of plan.cluster, and 2 with plan.gpu",
+                      " ".join(self.plan("compare", "--help-all").stdout.split()))
 
 class Inputs(Case):
     def configuration(self, **zero):
@@ -316,25 +350,31 @@ class Inputs(Case):
             self.assertIn("compare turns qwZ, hpZ", result.stderr)
 
     def test_models_by_name_and_from_hugging_face(self):
-        shape = ["--num-layers", "12", "--hidden-size", "768", "--num-attention-heads", "12", "--seq-length", "1024", "--vocab-size", "50257"]
+        shape = ["--num-layers", "12", "--hidden-size", "768", "--num-attention-heads", "12", "--seq-length", "1024",
+                 "--vocab-size", "50257"]
         words = ["--bf16", "--nodes", "2"]
         by_flags, _ = self.compared(*words, *shape)
         self.assertEqual(self.compared(*words, "--model-preset", "gpt2-124m")[0].stdout, by_flags.stdout)
         gpt2 = {"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
-        llama = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "max_position_embeddings": 1024, "vocab_size": 50257,
+        llama = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12,
+                 "max_position_embeddings": 1024, "vocab_size": 50257,
                  "num_key_value_heads": 4, "intermediate_size": 2048, "hidden_act": "silu"}
-        for keys, part in ((gpt2, "approximated: nothing"), (llama, "4 key-value heads as 12, a gated MLP of width 2048 as a plain one of 3072")):
+        for keys, part in ((gpt2, "approximated: nothing"),
+                           (llama, "4 key-value heads as 12, a gated MLP of width 2048 as a plain one of 3072")):
             result, _ = self.compared(*words, "--hf-config", self.write_json("config.json", keys))
             self.assertEqual(result.stdout, by_flags.stdout)
             self.assertEqual(len(result.stderr.splitlines()), 1, result)
             self.assertIn(part, result.stderr)
         # A flag overrides what the name says, and the other commands take the name too.
         longer, _ = self.compared(*words, *shape[:-4], "--seq-length", "2048", *shape[-2:])
-        self.assertEqual(self.compared(*words, "--model-preset", "gpt2-124m", "--seq-length", "2048")[0].stdout, longer.stdout)
-        self.assertEqual(self.told(*words, "--model-preset", "gpt2-124m")[0].stdout, self.told(*words, *shape)[0].stdout)
+        self.assertEqual(self.compared(*words, "--model-preset", "gpt2-124m", "--seq-length", "2048")[0].stdout,
+                         longer.stdout)
+        self.assertEqual(self.told(*words, "--model-preset", "gpt2-124m")[0].stdout,
+                         self.told(*words, *shape)[0].stdout)
 
     def test_refusals(self):
-        self.refused("--config", self.configuration(), "--nodes", "2", parts=("no size of a model is given", "gpt-7b", "--hf-config"))
+        self.refused("--config", self.configuration(), "--nodes", "2",
+                     parts=("no size of a model is given", "gpt-7b", "--hf-config"))
         self.refused(*JOB, *SOLD, *CLUSTER, parts=("--cluster", "--gpu h100", "leave one out"))
         self.refused(*JOB, "--gpu", "h100", parts=("--node-gbit is missing", "--node-gbit 400"))
         self.refused(*JOB, "--gpu", "h101", *SOLD[2:], parts=("--gpu", "nearest: h100"))
@@ -344,9 +384,11 @@ class Inputs(Case):
         self.refused(*JOB, "--zero-stage", "2", parts=("zero_optimization.stage 2", "--zero-stage 3"))
         self.refused(*JOB, "--model-preset", "gpt-8b", parts=("--model-preset", "gpt-7b"))
         self.refused("--nodes", "2", "--model-preset", "gpt-7b", "--hf-config", "config.json", parts=("leave one out",))
-        self.refused("--nodes", "2", "--model", "quadratic", "--model-preset", "gpt-7b", parts=("quadratic", "leave --model-preset"))
+        self.refused("--nodes", "2", "--model", "quadratic", "--model-preset", "gpt-7b",
+                     parts=("quadratic", "leave --model-preset"))
         self.refused("--nodes", "2", "--hf-config", "none.json", parts=("none.json", "--hf-config"), code=zpp.IO)
-        self.refused("--nodes", "2", "--hf-config", self.write_json("config.json", {"hidden_size": 8}), parts=("num_hidden_layers is missing",))
+        self.refused("--nodes", "2", "--hf-config", self.write_json("config.json", {"hidden_size": 8}),
+                     parts=("num_hidden_layers is missing",))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # ctest: name=plan_plot timeout=240 labels=cli
-"""zpp-validate plan-plot on what zpp_plan estimate and time write: the numbers that it draws are those of the files, a line for each
-configuration, every picture is there, and other files are refused."""
+"""zpp-validate plan-plot on what zpp_plan estimate and time write: the numbers that it draws are those of the files, a
+line for each configuration, every picture is there, and other files are refused."""
 
 import contextlib
 import io
@@ -10,7 +10,8 @@ import pathlib
 import zpp
 from zpp_validate.plots import plan_plot
 
-SHAPE = ["--model", "gpt", "--num-layers", "4", "--hidden-size", "256", "--num-attention-heads", "4", "--seq-length", "128", "--bf16"]
+SHAPE = ["--model", "gpt", "--num-layers", "4", "--hidden-size", "256", "--num-attention-heads", "4",
+         "--seq-length", "128", "--bf16"]
 ZEROPP = ["--zero-quantized-weights", "--zero-quantized-gradients", "--zero-hpz-partition-size", "8"]
 CLUSTER = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
 
@@ -18,7 +19,8 @@ CLUSTER = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
 class PlanPlot(zpp.TestCase):
     def plan(self, name, command, *words):
         path = self.folder / f"{name}.json"
-        self.check_ok(zpp.Process([zpp.BIN / "zpp_plan", command, *SHAPE, *words, "--json", path, "--output", self.folder / "plan"]).end())
+        self.check_ok(zpp.Process([zpp.BIN / "zpp_plan", command, *SHAPE, *words, "--json", path,
+                                   "--output", self.folder / "plan"]).end())
         return path
 
     def call(self, *words):
@@ -32,7 +34,8 @@ class PlanPlot(zpp.TestCase):
                  for name, flags in (("zero", []), ("zeropp", ZEROPP)) for nodes in (2, 16)]
         files.append(self.plan("step", "time", "--nodes", 4, *ZEROPP, "--cluster", CLUSTER))
         code, printed = self.call(*files, "--output", self.out)
-        self.assertEqual((code, printed.split()), (0, [str(self.out / f"{name}.png") for name in ("memory", "scaling", "step-timeline")]))
+        self.assertEqual((code, printed.split()),
+                         (0, [str(self.out / f"{name}.png") for name in ("memory", "scaling", "step-timeline")]))
         for name in printed.split():
             self.assertEqual(pathlib.Path(name).read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
             self.assertIn("<svg", pathlib.Path(name).with_suffix(".svg").read_text())

@@ -1,6 +1,6 @@
 # ctest: name=plan_report timeout=240 labels=cli processors=2
-"""zpp_plan report on traces of every program: a section each with its tables, all VALID; and what it says where Python, its modules or
-the traces are missing."""
+"""zpp_plan report on traces of every program: a section each with its tables, all VALID; and what it says where Python,
+its modules or the traces are missing."""
 
 import sys
 
@@ -14,22 +14,27 @@ PATIENCE = 150  # seconds, of a busy machine
 PLAN = zpp.BIN / "zpp_plan"
 # By program: ranks, words, and tables that the page has to have.
 RUNS = {
-    "sweep": (2, ["zpp_sweep", "-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host", "--codec", "none,int8:256"],
+    "sweep": (2, ["zpp_sweep", "-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host",
+                  "--codec", "none,int8:256"],
               ["Collectives by size"]),
     "fabric": (2, ["zpp_fabric", "--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"],
                ["Typical links", "Placement"]),
-    "kernels": (1, ["zpp_kernels", "--filter", "^copy", "--values", "100000", "--max-seconds", "0.01"], ["Ceilings", "Kernels"]),
+    "kernels": (1, ["zpp_kernels", "--filter", "^copy", "--values", "100000", "--max-seconds", "0.01"],
+                ["Ceilings", "Kernels"]),
 }
-PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16", "--all-gather-algorithm", "two-level"]
+PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16",
+           "--all-gather-algorithm", "two-level"]
 CLUSTER = ["--cluster", zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"]
 RUNS |= {
-    "plan": (1, ["zpp_plan", *PLANNED], ["Planned traffic, over all ranks", "Planned collectives of a step", "Planned memory of a rank"]),
+    "plan": (1, ["zpp_plan", *PLANNED], ["Planned traffic, over all ranks", "Planned collectives of a step",
+                                         "Planned memory of a rank"]),
     "plan search": (1, ["zpp_plan", "search", *PLANNED], ["Searches", "Configurations that no other beats"]),
     "plan time": (1, ["zpp_plan", "time", *PLANNED, *CLUSTER], ["Planned time of a step"]),
     "plan compare": (1, ["zpp_plan", "compare", *PLANNED], ["What each part saves", "A step in DeepSpeed"]),
     "plan breakeven": (1, ["zpp_plan", "breakeven", *PLANNED, *CLUSTER], ["Where each part pays"]),
 }
-MADE = {"train": ["Bytes sent, over all ranks and steps", "Collectives", "Memory of rank 0", "Quantization errors", "Held-out loss", "Time of the host"],
+MADE = {"train": ["Bytes sent, over all ranks and steps", "Collectives", "Memory of rank 0", "Quantization errors",
+                  "Held-out loss", "Time of the host"],
         "converge": ["Settings, means over seeds", "Contracts", "Quadratic"]}
 
 
@@ -40,9 +45,11 @@ class PlanReport(zpp.TestCase):
         return done
 
     def test_every_program(self):
-        self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--eval-interval", "2", "--measure-quantization-error", "1", out=self.folder / "train"))
+        self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--eval-interval", "2", "--measure-quantization-error", "1",
+                                 out=self.folder / "train"))
         (self.folder / "converge").mkdir()
-        traces = [self.folder / "train" / "train.h5", synthetic_converge.write(self.folder / "converge" / "converge.h5", *synthetic_converge.make())]
+        traces = [self.folder / "train" / "train.h5", synthetic_converge.write(self.folder / "converge" / "converge.h5",
+                                                                               *synthetic_converge.make())]
         for name, (ranks, words, _) in RUNS.items():
             out = self.folder / name.replace(" ", "")
             self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / words[0]), *words[1:], "--output", out])]).end())
@@ -63,15 +70,18 @@ class PlanReport(zpp.TestCase):
         bare.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S \"$@\"\n")
         bare.chmod(0o755)
         for words, code, part, env in (
-                (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "ZEROPP_PYTHON", {"ZEROPP_PYTHON": "/none/python3"}),
-                (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "install python3-numpy", {"ZEROPP_PYTHON": str(bare)}),
+                (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "ZEROPP_PYTHON",
+                 {"ZEROPP_PYTHON": "/none/python3"}),
+                (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "install python3-numpy",
+                 {"ZEROPP_PYTHON": str(bare)}),
                 (["--output", self.out], zpp.USAGE, "TRACE", {}), (["none.h5"], zpp.USAGE, "--output", {})):
             with self.subTest(words=words, env=env):
                 errors = self.report(*words, code=code, env=env).errors("zpp_plan")
                 self.assertEqual(len(errors), 1)
                 self.assertIn(part, errors[0])
         self.assertFalse(self.out.exists())
-        self.assertIn("not all VALID", self.report(self.folder / "none.h5", "--output", self.out, code=zpp.INVALID).stdout)
+        self.assertIn("not all VALID", self.report(self.folder / "none.h5", "--output", self.out,
+                                                   code=zpp.INVALID).stdout)
 
 
 if __name__ == "__main__":

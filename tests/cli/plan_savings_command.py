@@ -20,7 +20,8 @@ class PlanSavings(zpp.TestCase):
         text, made = self.call("--table")
         for row, bits in zip(made["rows"], (8, 6, 4), strict=True):
             value = bits / 8 + 2 / 64
-            wanted = {"codec": f"int{bits}:64", "bytes_per_value": value, "scale_overhead": 2 / (8 * bits), "bytes_per_step": 2 * value,
+            wanted = {"codec": f"int{bits}:64", "bytes_per_value": value, "scale_overhead": 2 / (8 * bits),
+                      "bytes_per_step": 2 * value,
                       "reduction_fp32": 4 / value, "reduction_16bit": 2 / value}
             self.assertEqual(list(row), sorted(wanted))
             self.assertEqual(row.pop("codec"), wanted.pop("codec"))
@@ -30,10 +31,12 @@ class PlanSavings(zpp.TestCase):
 
     def test_call(self):
         parameters, ranks = 1_234_567_891, 96
-        text, made = self.call("--model-params", parameters, "--world-size", ranks, "--baseline", "fp32", "--weight-codec", "int6:64")
+        text, made = self.call("--model-params", parameters, "--world-size", ranks, "--baseline", "fp32",
+                               "--weight-codec", "int6:64")
         image = lambda codec: (ranks - 1) * wire.wire_bytes(codec, -(-parameters // ranks), 4)
         plain, sent = 2 * image("none"), image("int6:64") + image("int4:128")
-        for name, value in (("baseline_gb", plain / 1e9), ("zero_plusplus_gb", sent / 1e9), ("reduction_factor", plain / sent),
+        for name, value in (("baseline_gb", plain / 1e9), ("zero_plusplus_gb", sent / 1e9),
+                            ("reduction_factor", plain / sent),
                             ("savings_percent", 100 * (1 - sent / plain))):
             self.assertAlmostEqual(made[name], value, places=9, msg=name)
         self.assertIn(f"{plain / sent:.4f}x", text)
@@ -41,7 +44,8 @@ class PlanSavings(zpp.TestCase):
 
     def test_weight_differences(self):
         """3 M of ZeRO-3 become 0.5 M and its scales; and so on for another codec of differences."""
-        call = ["--model-params", "18e9", "--world-size", "64", "--baseline", "bf16", "--passes", "zero3", "--hpz", "--weight-differences"]
+        call = ["--model-params", "18e9", "--world-size", "64", "--baseline", "bf16", "--passes", "zero3", "--hpz",
+                "--weight-differences"]
         for words, bits, block in (([], 4, 128), (["--weight-difference-codec", "int3:64"], 3, 64)):
             _, made = self.call(*call, *words)
             weights = 2 * 18e9 * 63 / 64 / 1e9
@@ -53,12 +57,18 @@ class PlanSavings(zpp.TestCase):
 
     def test_refusals(self):
         call = ["--model-params", "18e9", "--world-size", "8"]
-        for words, part in (([], "--model-params is missing"), (call, "--baseline is missing"), ([*call, "--baseline", "fp64"], "fp64"),
+        for words, part in (([], "--model-params is missing"), (call, "--baseline is missing"),
+                            ([*call, "--baseline", "fp64"], "fp64"),
                             ([*call, "--baseline", "fp32", "--hpz"], "hpz has no effect"),
-                            ([*call, "--baseline", "bf16", "--passes", "zero3", "--weight-differences"], "count with hpz"),
-                            ([*call, "--baseline", "bf16", "--weight-differences", "--weight-codec", "int8"], "--no-weight-differences"),
-                            ([*call, "--baseline", "bf16", "--weight-difference-codec", "int3"], "--weight-differences"), (["--table", "--hpz"], "--hpz"),
-                            (["--table", "--codec", "int9"], "int9"), ([*call, "--baseline", "fp32", "--codec", "int8"], "--codec"), (["--table", "--output", self.out], "--output")):
+                            ([*call, "--baseline", "bf16", "--passes", "zero3", "--weight-differences"],
+                             "count with hpz"),
+                            ([*call, "--baseline", "bf16", "--weight-differences", "--weight-codec", "int8"],
+                             "--no-weight-differences"),
+                            ([*call, "--baseline", "bf16", "--weight-difference-codec", "int3"],
+                             "--weight-differences"), (["--table", "--hpz"], "--hpz"),
+                            (["--table", "--codec", "int9"], "int9"), ([*call, "--baseline", "fp32", "--codec", "int8"],
+                                                                       "--codec"), (["--table", "--output", self.out],
+                                                                                    "--output")):
             with self.subTest(words):
                 self.check_fails(zpp.Process([PLAN, "savings", *words]).end(), zpp.USAGE, part, program="zpp_plan")
 

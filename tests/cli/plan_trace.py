@@ -1,6 +1,6 @@
 # ctest: name=plan_trace timeout=150 labels=cli processors=2
-"""zpp-validate check on the traces of zpp_plan: VALID for random jobs of every command, with bytes, messages and memory derived
-again; INVALID, with the reason, for every number that is changed."""
+"""zpp-validate check on the traces of zpp_plan: VALID for random jobs of every command, with bytes, messages and memory
+derived again; INVALID, with the reason, for every number that is changed."""
 
 import random
 import shutil
@@ -14,22 +14,28 @@ from zpp_validate.checkers import check_trace
 SEED, RANDOM_JOBS = 7, 25
 CLUSTER = ["--cluster", zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"]
 SMALL = ["--num-layers", "3", "--hidden-size", "64", "--seq-length", "32", "--vocab-size", "300", "--bf16"]
-FEATURES = ["--nodes", "3", "--ranks-per-node", "4", "--zero-quantized-weights", "--zero-hpz-partition-size", "4", "--zero-quantized-gradients"]
+FEATURES = ["--nodes", "3", "--ranks-per-node", "4", "--zero-quantized-weights", "--zero-hpz-partition-size", "4",
+            "--zero-quantized-gradients"]
 SCHEDULE = '{"zeropp": {"codec_schedule": [{"from_step": 2, "units": ["block"], "weight_codec": "int4:64"}]}}'
 
 
 def random_job(generator):
     pick = generator.choice
     nodes, local, stage = generator.randrange(1, 40), pick([1, 2, 3, 8, 16]), pick([0, 1, 2, 3, 3])
-    words = ["--nodes", nodes, "--ranks-per-node", local, "--zero-stage", stage, "--num-layers", generator.randrange(1, 6),
-             "--hidden-size", pick([32, 96, 1024]), "--num-attention-heads", pick([1, 2, 4]), "--vocab-size", generator.randrange(2, 60_000),
-             "--seq-length", 16, "--gradient-accumulation-steps", pick([1, 2, 5]), "--reduce-bucket-size", pick([4096, 300_000, 500_000_000]),
-             "--optimizer", pick(["AdamW", "Lion", "SGD"]), "--all-gather-algorithm", pick(["flat", "native", "native-images", "direct", "two-level"]),
+    words = ["--nodes", nodes, "--ranks-per-node", local, "--zero-stage", stage,
+             "--num-layers", generator.randrange(1, 6),
+             "--hidden-size", pick([32, 96, 1024]), "--num-attention-heads", pick([1, 2, 4]),
+             "--vocab-size", generator.randrange(2, 60_000),
+             "--seq-length", 16, "--gradient-accumulation-steps", pick([1, 2, 5]),
+             "--reduce-bucket-size", pick([4096, 300_000, 500_000_000]),
+             "--optimizer", pick(["AdamW", "Lion", "SGD"]),
+             "--all-gather-algorithm", pick(["flat", "native", "native-images", "direct", "two-level"]),
              *pick([[], ["--no-tied-head"]]), *pick([["--bf16"], ["--fp16"]])]
     if pick([True, False]):
         words += ["--reduce-scatter-algorithm", pick(["flat", "native", "ordered"])]
     elif stage > 0:
-        words += ["--zero-quantized-gradients", "--gradient-codec-intra", pick(["int8:64", "int4:2048"]), "--gradient-codec-inter",
+        words += ["--zero-quantized-gradients", "--gradient-codec-intra", pick(["int8:64", "int4:2048"]),
+                  "--gradient-codec-inter",
                   pick(["int4:256", "int5:32"]), "--reduce-scatter-algorithm", "2-hop"]
         words += ["--pipeline-depth", pick([1, 3, 8])] if "native" not in words else []
     if stage == 3 and nodes * local % 4 == 0 and (local % 4 == 0 or 4 % local == 0) and pick([True, False]):
@@ -45,10 +51,13 @@ class PlanTrace(zpp.TestCase):
     def test_every_command(self):
         config = self.folder / "config.json"
         config.write_text(SCHEDULE)
-        for words in (["--num-layers", "2"], [*SMALL, *FEATURES], [*SMALL, *FEATURES, "--error-feedback", "both"], ["--model", "quadratic", "--zero-stage", "2"],
+        for words in (["--num-layers", "2"], [*SMALL, *FEATURES], [*SMALL, *FEATURES, "--error-feedback", "both"],
+                      ["--model", "quadratic", "--zero-stage", "2"],
                       ["--model", "encoder", *SMALL], [*SMALL, *FEATURES, "--config", config, "--step", "1"],
-                      [*SMALL, *FEATURES, "--config", config, "--step", "2"], [*SMALL, *FEATURES, "--measure-quantization-error", "1"],
-                      ["search", *SMALL, "--nodes", "1,2", "--ranks-per-node", "2"], ["search", *SMALL, "--nodes", "2", *CLUSTER, "--goal", "time"],
+                      [*SMALL, *FEATURES, "--config", config, "--step", "2"],
+                      [*SMALL, *FEATURES, "--measure-quantization-error", "1"],
+                      ["search", *SMALL, "--nodes", "1,2", "--ranks-per-node", "2"],
+                      ["search", *SMALL, "--nodes", "2", *CLUSTER, "--goal", "time"],
                       ["time", *SMALL, "--nodes", "2", *CLUSTER], ["breakeven", *SMALL, "--nodes", "2", *CLUSTER],
                       ["compare", *SMALL, "--nodes", "2"], ["compare", *SMALL, "--nodes", "2", *CLUSTER]):
             with self.subTest(words=words):
@@ -78,28 +87,42 @@ class PlanTrace(zpp.TestCase):
                 values[0] = value(values[0])
                 file[group][column][...] = values
             else:
-                file[group].attrs.modify(column, file[group].attrs.get_id(column).dtype.type(value(file[group].attrs[column])))
+                file[group].attrs.modify(column,
+                                         file[group].attrs.get_id(column).dtype.type(value(file[group].attrs[column])))
         return copy
 
     def test_a_changed_number_is_found(self):
         more = lambda value: value + 1
-        cases = {(*SMALL, *FEATURES): [("job", "world_size", more), ("job", "parameters", more), ("job", "memory_bytes", more),
-                                       ("job", "tokens_per_step", more), ("job", "flops_per_step", lambda _: -1), ("units", "elements", more),
+        cases = {(*SMALL, *FEATURES): [("job", "world_size", more), ("job", "parameters", more),
+                                       ("job", "memory_bytes", more),
+                                       ("job", "tokens_per_step", more), ("job", "flops_per_step", lambda _: -1),
+                                       ("units", "elements", more),
                                        ("tensors", "elements", lambda value: 2 * value), ("memory", "bytes", more),
-                                       *(("traffic", f"{kind}_{link}_node", more) for kind in ("bytes", "messages") for link in ("intra", "inter")),
-                                       *(("collectives", name, more) for name in ("calls", "modelled", "wire_bytes_intra", "wire_bytes_inter",
-                                                                                  "messages_intra", "messages_inter"))],
+                                       *(("traffic", f"{kind}_{link}_node", more) for kind in ("bytes", "messages")
+                                         for link in ("intra", "inter")),
+                                       *(("collectives", name, more)
+                                         for name in ("calls", "modelled", "wire_bytes_intra", "wire_bytes_inter",
+                                                      "messages_intra", "messages_inter"))],
                  ("search", *SMALL, "--nodes", "2", "--ranks-per-node", "2"):
-                     [("searches", "possible", lambda _: 0), ("candidates", "memory", lambda _: 0), ("candidates", "nodes", lambda _: 9)],
-                 ("time", *SMALL, "--nodes", "2", *CLUSTER): [("time", "step_seconds", lambda value: 2 * value), ("time", "forward_seconds", lambda value: -value),
+                     [("searches", "possible", lambda _: 0), ("candidates", "memory", lambda _: 0),
+                      ("candidates", "nodes", lambda _: 9)],
+                 ("time", *SMALL, "--nodes", "2", *CLUSTER): [("time", "step_seconds", lambda value: 2 * value),
+                                                              ("time", "forward_seconds", lambda value: -value),
                                               ("time", "mfu", lambda _: 1.5), ("timeline", "begin", lambda _: 1e9)],
-                 ("breakeven", *SMALL, "--nodes", "2", *CLUSTER): [("break_even", "speedup", more), ("break_even", "link_rate", lambda _: -1.0),
-                                                                   ("break_even", "step_seconds", lambda _: float("nan"))],
-                 ("compare", *SMALL, "--nodes", "2", *CLUSTER): [("comparison", "bytes_out_of_node", more), ("comparison", "reduction", more),
-                                                                 ("comparison", "memory", lambda _: 0), ("comparison", "step_seconds", more),
-                                                                 ("comparison", "speedup", more), ("comparison", "link_rate", lambda _: -1.0),
-                                                                 *(("in_turn", name, more) for name in ("bytes_out_of_node", "reduction", "step_seconds",
-                                                                                                        "speedup"))]}
+                 ("breakeven", *SMALL, "--nodes", "2", *CLUSTER): [("break_even", "speedup", more),
+                                                                   ("break_even", "link_rate", lambda _: -1.0),
+                                                                   ("break_even", "step_seconds",
+                                                                    lambda _: float("nan"))],
+                 ("compare", *SMALL, "--nodes", "2", *CLUSTER): [("comparison", "bytes_out_of_node", more),
+                                                                 ("comparison", "reduction", more),
+                                                                 ("comparison", "memory", lambda _: 0),
+                                                                 ("comparison", "step_seconds", more),
+                                                                 ("comparison", "speedup", more),
+                                                                 ("comparison", "link_rate", lambda _: -1.0),
+                                                                 *(("in_turn", name, more)
+                                                                   for name in ("bytes_out_of_node", "reduction",
+                                                                                "step_seconds",
+                                                                                "speedup"))]}
         for words, changes in cases.items():
             path = self.made(*words)
             self.assertEqual(check_trace.judge(path), [])
@@ -107,7 +130,8 @@ class PlanTrace(zpp.TestCase):
                 with self.subTest(group=group, column=column):
                     reasons = check_trace.judge(self.changed(path, group, column, value))
                     self.assertTrue(reasons)
-                    self.assertTrue(any(f"/{group}" in reason or "follows" in reason or "/traffic" in reason for reason in reasons), reasons)
+                    self.assertTrue(any(f"/{group}" in reason or "follows" in reason or "/traffic" in reason
+                                        for reason in reasons), reasons)
 
 
 if __name__ == "__main__":

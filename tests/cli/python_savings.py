@@ -1,6 +1,6 @@
 # ctest: name=python_savings timeout=60 labels=cli
-"""The Python module `zeropp`: its savings call and table against closed forms written out here and the published table, and its
-refusals."""
+"""The Python module `zeropp`: its savings call and table against closed forms written out here and the published table,
+and its refusals."""
 
 import json
 import os
@@ -39,7 +39,8 @@ def canonical(codec):
 
 class PythonSavings(zpp.TestCase):
     def test_published_table(self):
-        published = json.loads((PATHS["SOURCE"] / "validation/published/zeropp.json").read_text())["nexus_savings_table"]
+        published = json.loads((PATHS["SOURCE"]
+                                / "validation/published/zeropp.json").read_text())["nexus_savings_table"]
         figures = published["bytes_per_parameter_and_step"]
         rows = zeropp.savings_table()
         self.assertEqual([row["codec"] for row in rows], ["int8:64", "int6:64", "int4:64"])
@@ -54,11 +55,13 @@ class PythonSavings(zpp.TestCase):
     def test_call_is_the_closed_form(self):
         draw = random.Random(2306)
         for _ in range(200):
-            parameters, ranks, hpz = draw.randint(1, 10**draw.randint(1, 12)), draw.randint(2, 5000), draw.random() < 0.5
+            parameters, ranks, hpz = draw.randint(1, 10**draw.randint(1, 12)), draw.randint(2,
+                                                                                            5000), draw.random() < 0.5
             weights, gradients, baseline = draw.choice(CODECS), draw.choice(CODECS), draw.choice(list(BASELINES))
             passes = "zero3" if hpz else draw.choice(("once", "zero3"))
             with self.subTest((parameters, ranks, weights, gradients, hpz, baseline, passes)):
-                found = zeropp.savings(parameters, ranks, {"weight_codec": weights, "gradient_codec": gradients, "hpz": hpz},
+                found = zeropp.savings(parameters, ranks, {"weight_codec": weights, "gradient_codec": gradients,
+                                                           "hpz": hpz},
                                        baseline=baseline, passes=passes)
                 wanted = expected(parameters, ranks, canonical(weights), canonical(gradients), hpz, baseline, passes)
                 self.assertEqual(list(found), list(wanted))
@@ -72,8 +75,10 @@ class PythonSavings(zpp.TestCase):
         return json.loads(path.read_text())
 
     def test_command_line_says_the_same(self):
-        self.assertEqual(self.cli("--table", "--codec", "int8:256,nvfp4")["rows"], zeropp.savings_table(["int8:256", "nvfp4"]))
-        made = self.cli("--model-params", "18e9", "--world-size", "384", "--baseline", "bf16", "--passes", "zero3", "--hpz",
+        self.assertEqual(self.cli("--table", "--codec", "int8:256,nvfp4")["rows"],
+                         zeropp.savings_table(["int8:256", "nvfp4"]))
+        made = self.cli("--model-params", "18e9", "--world-size", "384", "--baseline", "bf16", "--passes", "zero3",
+                        "--hpz",
                         "--gradient-codec", "int6:64")
         found = zeropp.savings(18e9, 384, {"gradient_codec": "int6:64", "hpz": True}, baseline="bf16", passes="zero3")
         self.assertEqual({name: made[name] for name in found}, found)
@@ -90,7 +95,8 @@ class PythonSavings(zpp.TestCase):
             self.assertGreater(len(text), 50)
 
     def test_refusals(self):
-        for error, words, options in ((ValueError, (18e9, 1), {"baseline": "fp32"}), (ValueError, (1.5, 8), {"baseline": "fp32"}),
+        for error, words, options in ((ValueError, (18e9, 1), {"baseline": "fp32"}),
+                                      (ValueError, (1.5, 8), {"baseline": "fp32"}),
                                       (ValueError, (float("nan"), 8), {"baseline": "fp32"}), (TypeError, (18e9, 8), {}),
                                       (ValueError, (18e9, 8), {"baseline": "fp64"}),
                                       (ValueError, (18e9, 8), {"baseline": "fp32", "passes": "twice"}),
@@ -99,10 +105,14 @@ class PythonSavings(zpp.TestCase):
                                       (ValueError, (18e9, 8, {"hpz": True}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {"hpz": 1}), {"baseline": "fp32", "passes": "zero3"}),
                                       (TypeError, (18e9, 8, {"weight_differences": 1}), {"baseline": "fp32"}),
-                                      (ValueError, (18e9, 8, {"weight_differences": True}), {"baseline": "fp32", "passes": "zero3"}),
-                                      (ValueError, (18e9, 8, {"weight_differences": True, "weight_codec": "int8"}), {"baseline": "bf16"}),
-                                      (ValueError, (18e9, 8, {"weight_difference_codec": "int3"}), {"baseline": "bf16"}),
-                                      (ValueError, (18e9, 8, {"weight_difference_codec": "int3", "weight_differences": False}), {"baseline": "bf16"}),
+                                      (ValueError, (18e9, 8, {"weight_differences": True}),
+                                       {"baseline": "fp32", "passes": "zero3"}),
+                                      (ValueError, (18e9, 8, {"weight_differences": True, "weight_codec": "int8"}),
+                                       {"baseline": "bf16"}),
+                                      (ValueError, (18e9, 8, {"weight_difference_codec": "int3"}),
+                                       {"baseline": "bf16"}),
+                                      (ValueError, (18e9, 8, {"weight_difference_codec": "int3",
+                                                              "weight_differences": False}), {"baseline": "bf16"}),
                                       (TypeError, (18e9, 8, {"weight_codec": 8}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {"gradient_codec": None}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {3: "int8"}), {"baseline": "fp32"})):

@@ -1,6 +1,6 @@
 # ctest: name=python_traces timeout=240 labels=cli processors=2
-"""zeropp.read() gives what a trace holds, column by column, with units, of every program that leaves one; and refuses what is no
-trace."""
+"""zeropp.read() gives what a trace holds, column by column, with units, of every program that leaves one; and refuses
+what is no trace."""
 
 import json
 import os
@@ -24,22 +24,27 @@ if not (build / "python" / "zeropp").is_dir():
 sys.path.insert(0, str(build / "python"))
 import zeropp
 
-JOB = ["--num-layers", "3", "--hidden-size", "64", "--seq-length", "32", "--vocab-size", "300", "--bf16", "--nodes", "2",
+JOB = ["--num-layers", "3", "--hidden-size", "64", "--seq-length", "32", "--vocab-size", "300", "--bf16",
+       "--nodes", "2",
        "--ranks-per-node", "2"]
 CLUSTER = ["--cluster", zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"]
 STUDY = {
     "base": {"train_batch_size": 4, "gradient_accumulation_steps": 1, "zero_optimization": {"stage": 3},
-             "zeropp": {"backend": "host", "node_size": 1, "train_steps": 4, "evaluation_interval": 2, "evaluation_batches": 1,
-                        "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 8}}},
+             "zeropp": {"backend": "host", "node_size": 1, "train_steps": 4, "evaluation_interval": 2,
+                        "evaluation_batches": 1,
+                        "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2,
+                                  "seq_length": 8}}},
     "seeds": [1, 2],
     "settings": [{"name": "zero3", "level": "markov"},
                  {"name": "feedback", "level": "markov", "baseline": "zero3", "gradient_codecs": ["int4:128"],
-                  "config": {"zeropp": {"measure_quantization_error": 2, "error_feedback": {"hops": "both", "beta": 0.5}}}}]}
+                  "config": {"zeropp": {"measure_quantization_error": 2,
+                                        "error_feedback": {"hops": "both", "beta": 0.5}}}}]}
 
 
 class Traces(zpp.TestCase):
     def check(self, name):
-        """The trace of the program that just ran: every column of the file is one of a frame, with its values and its units."""
+        """The trace of the program that just ran: every column of the file is one of a frame, with its values and its
+        units."""
         path = self.out / name
         trace, columns = zeropp.read(path), []
         with h5py.File(path) as file:
@@ -73,7 +78,8 @@ class Traces(zpp.TestCase):
         self.assertIn("steps (3)", repr(trace))
 
     def test_run_with_everything(self):
-        self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--eval-interval", 2, "--measure-quantization-error", 1, "--error-feedback", "both"))
+        self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--eval-interval", 2, "--measure-quantization-error", 1,
+                                 "--error-feedback", "both"))
         self.check("train.h5")
 
     def test_sweep(self):
@@ -85,7 +91,8 @@ class Traces(zpp.TestCase):
         self.check("fabric.h5")
 
     def test_kernels(self):
-        self.check_ok(zpp.Process([zpp.BIN / "zpp_kernels", "--backend", "host", "--values", "10000", "--shape", "1x8x32x2", "--vocab", "33",
+        self.check_ok(zpp.Process([zpp.BIN / "zpp_kernels", "--backend", "host", "--values", "10000",
+                                   "--shape", "1x8x32x2", "--vocab", "33",
                                    "--samples", "5", "--output", self.out], cwd=self.folder).end())
         self.check("kernels.h5")
 
@@ -95,7 +102,8 @@ class Traces(zpp.TestCase):
         self.check("converge.h5")
 
     def test_plans(self):
-        for words in ([*JOB, "--zero-quantized-weights"], ["search", *JOB, *CLUSTER], ["time", *JOB, *CLUSTER], ["breakeven", *JOB, *CLUSTER],
+        for words in ([*JOB, "--zero-quantized-weights"], ["search", *JOB, *CLUSTER], ["time", *JOB, *CLUSTER],
+                      ["breakeven", *JOB, *CLUSTER],
                       ["compare", *JOB]):
             with self.subTest(words[0]):
                 self.check_ok(zpp.Process([planned.PLAN, *words, "--output", self.out]).end())
@@ -110,7 +118,9 @@ class Traces(zpp.TestCase):
 
     def test_missing_modules(self):
         for name in ("pandas", "h5py"):
-            with self.subTest(name), unittest.mock.patch.dict(sys.modules, {name: None}), self.assertRaises(ModuleNotFoundError) as raised:
+            with self.subTest(name), unittest.mock.patch.dict(sys.modules,
+                                                              {name: None}), self.assertRaises(
+                                                                  ModuleNotFoundError) as raised:
                 zeropp.read("train.h5")
             self.assertEqual(str(raised.exception), f"zeropp.read() needs {name}: pip install {name}")
 

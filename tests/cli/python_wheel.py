@@ -1,8 +1,8 @@
 # ctest: name=python_wheel timeout=900 labels=cli processors=2
-"""Wheels of the Python package, built by pip in clean virtual environments of Python 3.11 and 3.12 and installed in others:
-they load, their codecs and closed forms compute, they need no MPI, HDF5, Kokkos or PyTorch, and without PyTorch
-`zeropp.torch` says what is missing. With ccache the second wheel takes the objects of the first, from another folder. A version
-of Python that this machine lacks is named and left out."""
+"""Wheels of the Python package, built by pip in clean virtual environments of Python 3.11 and 3.12 and installed in
+others: they load, their codecs and closed forms compute, they need no MPI, HDF5, Kokkos or PyTorch, and without PyTorch
+`zeropp.torch` says what is missing. With ccache the second wheel takes the objects of the first, from another folder. A
+version of Python that this machine lacks is named and left out."""
 
 import os
 import pathlib
@@ -49,7 +49,8 @@ def interpreter(version):
     kept = sorted(pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
     for path in (f"/usr/bin/python{version}", shutil.which(f"python{version}"), *kept):
         tried = [path, "-c", "import venv, ensurepip"]
-        if path and os.access(path, os.X_OK) and subprocess.run(tried, capture_output=True, check=False).returncode == 0:
+        if path and os.access(path, os.X_OK) and subprocess.run(tried, capture_output=True,
+                                                                check=False).returncode == 0:
             return path
     return None
 
@@ -68,7 +69,8 @@ def environment(python, folder):
 
 def skip_without_packages(python):
     """The tools that build a wheel come from PyPI."""
-    done = subprocess.run([python, "-m", "pip", "download", "-q", "--no-deps", "-d", "tools", "scikit-build-core", "pybind11"],
+    done = subprocess.run([python, "-m", "pip", "download", "-q", "--no-deps", "-d", "tools", "scikit-build-core",
+                           "pybind11"],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"skipped: pip cannot get scikit-build-core and pybind11: {done.stderr.strip().splitlines()[-1]}")
@@ -91,13 +93,17 @@ class PythonWheel(unittest.TestCase):
             if "cache_miss" in outcomes and "CMake" not in source.replace("CMakeFiles/zeropp", ""):
                 missed.append(source)
         self.assertIn("lib/c/CMakeFiles/zeropp_c.dir/Unity/unity_0_cxx.cxx", log.read_text())
-        self.assertEqual([each for each in missed if not each.endswith("savings_module.cpp")], [])  # it sees Python's headers
+        # It sees Python's headers.
+        self.assertEqual([each for each in missed if not each.endswith("savings_module.cpp")], [])
 
     def build_and_load(self, version, python, folder):
         builder = environment(python, folder / "builder")
-        # The host's part alone, as on a machine without nvcc; by one compiler, where each Python would name that of its own build.
-        run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "--config-settings", "cmake.define.ZEROPP_NVCC=OFF",
-            zpp.SOURCE, env={"CXX": "c++", **os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2", "CCACHE_STATSLOG": str(folder / "cache.txt")})
+        # The host's part alone, as on a machine without nvcc; by one compiler, where each Python would name that of its
+        # own build.
+        run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder,
+            "--config-settings", "cmake.define.ZEROPP_NVCC=OFF",
+            zpp.SOURCE, env={"CXX": "c++", **os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2",
+                             "CCACHE_STATSLOG": str(folder / "cache.txt")})
         self.check_cache(folder / "cache.txt", version)
         wheel, = folder.glob("zeropp-*.whl")
         self.assertIn(f"cp{version.replace('.', '')}", wheel.name)

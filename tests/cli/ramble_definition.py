@@ -1,7 +1,7 @@
 # ctest: name=ramble_definition timeout=120 labels=cli processors=4
-"""jobscripts/ramble: the commands of its workloads run, and its regular expressions, applied as Ramble applies them (to the
-beginning of each line), find every figure in what zpp_train prints, and the right ones. A module stands in for Ramble's
-that keeps what the definition declares: this does not show that Ramble loads it."""
+"""jobscripts/ramble: the commands of its workloads run, and its regular expressions, applied as Ramble applies them (to
+the beginning of each line), find every figure in what zpp_train prints, and the right ones. A module stands in for
+Ramble's that keeps what the definition declares: this does not show that Ramble loads it."""
 
 import importlib.util
 import json
@@ -82,15 +82,18 @@ class RambleDefinition(zpp.TestCase):
                 done = self.check_ok(zpp.launch([(4, self.command(workload))]).end())
                 summary = json.loads((self.folder / workload / "summary.json").read_text())
                 zero, steps = summary["config"]["zero_optimization"], summary["steps"]
-                features.add((zero["zero_quantized_weights"], zero["zero_hpz_partition_size"], zero["zero_quantized_gradients"]))
+                features.add((zero["zero_quantized_weights"], zero["zero_hpz_partition_size"],
+                              zero["zero_quantized_gradients"]))
                 self.assertTrue(self.succeeds(done.stdout), done)
                 found = figures(self.calls, done.stdout)
                 self.assertEqual({name for where, name in found if where is None},
-                                 {words[0] for words, keywords in self.calls["figure_of_merit"] if "contexts" not in keywords})
+                                 {words[0] for words, keywords in self.calls["figure_of_merit"]
+                                  if "contexts" not in keywords})
                 self.assertEqual(found[None, "Verdict"], "VALID")
                 for step in (10, 12):
                     values = {name: float(value) for (where, name), value in found.items() if where == f"step {step}"}
-                    self.assertEqual(set(values), {"Loss", "Gradient norm", "Step time", "Throughput", "Bytes across nodes"})
+                    self.assertEqual(set(values), {"Loss", "Gradient norm", "Step time", "Throughput",
+                                                   "Bytes across nodes"})
                     self.assertAlmostEqual(values["Loss"], steps["loss"][step - 1], delta=1e-4)
                     self.assertAlmostEqual(values["Gradient norm"], steps["grad_norm"][step - 1], delta=1e-3)
                     self.assertAlmostEqual(values["Step time"], steps["time"][step - 1] * 1e3, delta=0.51)

@@ -30,7 +30,9 @@ FIXED = {"zeropp.train_steps", "zeropp.backend", "zeropp.transport", "zeropp.dat
          "zeropp.checkpoint.weights", "zeropp.algorithm_table"}
 MOST = {"elements": 10**6, "bytes": 2**30, "ranks": 8, "steps": 5, "tokens": 600}  # by unit
 # What changes no bit of a deterministic run: the words that are added to those of a set.
-PAIRS = {"again": [], "hpZ off": ["--zero-hpz-partition-size", "1"], "hpZ on the host": ["--zero-hpz-partition-size", "2", "--hpz-device", "cpu"], "no overlap": ["--no-overlap-comm"],
+PAIRS = {"again": [], "hpZ off": ["--zero-hpz-partition-size", "1"],
+         "hpZ on the host": ["--zero-hpz-partition-size", "2", "--hpz-device", "cpu"],
+         "no overlap": ["--no-overlap-comm"],
          "recomputation": ["--recompute-activations"], "offload": ["--offload-optimizer", "cpu"],
          "log": ["--log-interval", "1"], "kept images": ["--keep-weight-images"]}
 
@@ -110,7 +112,8 @@ class OptionSet:
         self.folder.mkdir()
         self.ranks = self.rng.choice(RANKS)
         count = min(len(table.options), 1 + int(self.rng.expovariate(1 / 7)))
-        self.options = {option["flag"]: table.words(option, self.rng) for option in self.rng.sample(table.options, count)}
+        self.options = {option["flag"]: table.words(option, self.rng)
+                        for option in self.rng.sample(table.options, count)}
 
     def words(self, options):
         given = ["--train-iters", STEPS, *(word for words in options.values() for word in words)]
@@ -160,7 +163,8 @@ class OptionSet:
     def pair(self):
         """(outcome, what is wrong) of two deterministic runs that must have the same parameters."""
         # Differences in 16 bits are of other weights with offload (docs/concepts/weight-differences.md).
-        name = self.rng.choice([name for name in PAIRS if name != "offload" or "--weight-differences" not in self.options])
+        name = self.rng.choice([name for name in PAIRS if name != "offload"
+                                or "--weight-differences" not in self.options])
         changed = PAIRS[name]
         options = {flag: words for flag, words in self.options.items()
                    if not {flag, flag.replace("--", "--no-", 1)} & {"--deterministic", "--hash-parameters", *changed}}
@@ -173,7 +177,8 @@ class OptionSet:
         hashes = [zpp.read_trace(end.trace)[0]["parameters_hash"] for end in ends]
         if len(set(hashes)) == 1:
             return f"{name}: equal", None
-        return f"{name}: differs", f"{self.ranks} ranks: {self.words(options)} --deterministic, with and without {changed}"
+        return (f"{name}: differs", f"{self.ranks} ranks: {self.words(options)} --deterministic, with and without "
+                f"{changed}")
 
     def play(self):
         """(outcomes, what is wrong): a set that is refused goes on without the option that the error names."""

@@ -1,7 +1,7 @@
 # ctest: name=reframe_checks timeout=400 labels=cli processors=4
-"""jobscripts/reframe: the checks run under ReFrame with its local scheduler, keep the figures of the runs' own summaries,
-and fail for a run that is not valid, not complete, too slow, or sends other bytes than follow from its configuration.
-Skipped where ReFrame cannot be installed."""
+"""jobscripts/reframe: the checks run under ReFrame with its local scheduler, keep the figures of the runs' own
+summaries, and fail for a run that is not valid, not complete, too slow, or sends other bytes than follow from its
+configuration. Skipped where ReFrame cannot be installed."""
 
 import copy
 import json
@@ -192,7 +192,8 @@ class ReframeChecks(zpp.TestCase):
 
 if __name__ == "__main__":
     zpp.skip_without_open_mpi("jobscripts/reframe")
-    available = run("--python", sys.executable, "--build", zpp.BIN.parent, "--output", zpp.BIN.parent / "reframe" / "local", "--list")
+    available = run("--python", sys.executable, "--build", zpp.BIN.parent,
+                    "--output", zpp.BIN.parent / "reframe" / "local", "--list")
     if available.returncode == zpp.SKIPPED:
         print(available.stderr)
         sys.exit(zpp.SKIPPED)

@@ -1,6 +1,6 @@
 # ctest: name=regression_script timeout=120 labels=cli processors=2
-"""jobscripts/local/regression.sh: records a baseline of a small study, passes the same runs again, runs none twice, and fails where the
-baseline says otherwise; its flags exist."""
+"""jobscripts/local/regression.sh: records a baseline of a small study, passes the same runs again, runs none twice, and
+fails where the baseline says otherwise; its flags exist."""
 
 import json
 import re
@@ -22,7 +22,8 @@ class RegressionScript(zpp.TestCase):
     def test_record_and_compare(self):
         study = self.write_json("study.json", {
             "name": "study", "app": "zpp_train", "nodes": 2, "ranks_per_node": 1, "warmup": 1,
-            "flags": [*zpp.TINY, "--deterministic"], "axes": {"seed": {str(seed): ["--seed", str(seed)] for seed in (1, 2)}}})
+            "flags": [*zpp.TINY, "--deterministic"],
+            "axes": {"seed": {str(seed): ["--seed", str(seed)] for seed in (1, 2)}}})
         baseline, results = self.folder / "baseline.json", self.folder / "results"
         shared = ["--study", study, "--build", zpp.BIN.parent, "--table-python", sys.executable]
         first = self.script(baseline, "--record", *shared, "--results", results)
@@ -36,7 +37,8 @@ class RegressionScript(zpp.TestCase):
         document = json.loads(baseline.read_text())
         document["rows"][0]["hashes"]["1"] = "0" * 64
         baseline.write_text(json.dumps(document))
-        self.assertIn("parameters, seed 1 was 000000000000", self.script(baseline, *shared, "--results", results, *EXACT, code=1).stdout)
+        self.assertIn("parameters, seed 1 was 000000000000", self.script(baseline, *shared, "--results", results,
+                                                                         *EXACT, code=1).stdout)
 
     def test_flags_exist(self):
         done = self.script("name", "--dry-run", "--table-python", sys.executable)
@@ -46,7 +48,8 @@ class RegressionScript(zpp.TestCase):
                  for name, *words in (("jobscripts/study.py", "run"), ("validation/zpp-validate", "gate"))}
         for line in (commands[0], commands[-1]):
             program = next(name for name in known if name in line)
-            self.assertEqual(set(re.findall(r" (--[a-z][a-z-]*)", line.split(" -q ")[0])) - set(re.findall("--[a-z][a-z-]*", known[program])),
+            self.assertEqual(set(re.findall(r" (--[a-z][a-z-]*)", line.split(" -q ")[0]))
+                             - set(re.findall("--[a-z][a-z-]*", known[program])),
                              set(), line)
 
     def test_bad_usage(self):

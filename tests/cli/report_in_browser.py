@@ -1,5 +1,6 @@
 # ctest: name=report_in_browser timeout=240 labels=cli
-"""Headless Chromium makes of the HTML report exactly the elements that are written in it, and runs nothing that was planted in traces."""
+"""Headless Chromium makes of the HTML report exactly the elements that are written in it, and runs nothing that was
+planted in traces."""
 
 import shutil
 import sys
@@ -17,14 +18,16 @@ if BROWSER is None:
 class ReportInBrowser(zpp.TestCase):
     def dom(self, path):
         """The document as Chromium has it once it is loaded."""
-        done = zpp.Process([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={self.folder / 'profile'}",
+        done = zpp.Process([BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
+                            "--disable-dev-shm-usage", f"--user-data-dir={self.folder / 'profile'}",
                             "--dump-dom", path.as_uri()]).end(PATIENCE)
         self.assertEqual(done.code, 0, done)
         return done.stdout
 
     def test_what_the_browser_makes_of_it(self):
         valid, invalid = html_case.planted(self.folder)
-        done = zpp.Process([zpp.BIN / "zpp_plan", "report", *valid, invalid, "--output", self.out, "--title", "planted"]).end(PATIENCE)
+        done = zpp.Process([zpp.BIN / "zpp_plan", "report", *valid, invalid, "--output", self.out,
+                            "--title", "planted"]).end(PATIENCE)
         self.assertEqual(done.code, zpp.INVALID, done)
         path = self.out / "report.html"
         written, seen = html_case.Page(path.read_text(encoding="utf-8")), html_case.Page(self.dom(path))

@@ -1,7 +1,8 @@
 # ctest: name=resident_differences cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""Weight differences at stages 1 and 2 in zpp_train, where they are added to the weights that every rank holds: bytes, memory and
-checkpoints are those of the closed forms, all ranks end with the same weights, tampering with what says so is found, a run that goes on
-from its checkpoint has the bits of one that does not, at another stage too, and what is wrong is refused with one line."""
+"""Weight differences at stages 1 and 2 in zpp_train, where they are added to the weights that every rank holds: bytes,
+memory and checkpoints are those of the closed forms, all ranks end with the same weights, tampering with what says so
+is found, a run that goes on from its checkpoint has the bits of one that does not, at another stage too, and what is
+wrong is refused with one line."""
 
 import shutil
 
@@ -15,10 +16,14 @@ VALUES = ["--node-size", "2", "--train-iters", "6"]
 RUNS = {
     "defaults": (2, ["--bf16"]),
     "stage 1": (1, ["--bf16", "--gradient-accumulation-steps", "2", "--all-gather-algorithm", "flat"]),
-    "interval": (2, ["--bf16", "--weight-refresh-interval", "3", "--eval-interval", "2", "--eval-iters", "1", "--node-size", "4"]),
-    "codecs": (1, ["--fp16", "--weight-difference-codec", "int3:64+had32", "--weight-codec", "none", "--pipeline-depth", "2"]),
+    "interval": (2, ["--bf16", "--weight-refresh-interval", "3", "--eval-interval", "2", "--eval-iters", "1",
+                     "--node-size", "4"]),
+    "codecs": (1, ["--fp16", "--weight-difference-codec", "int3:64+had32", "--weight-codec", "none",
+                   "--pipeline-depth", "2"]),
     "fp32": (2, ["--weight-copy-dtype", "fp32", "--all-gather-algorithm", "direct"]),
-    "gradients' codecs change": (2, ["--bf16", "--codec-schedule", '[{"from_step": 3, "gradient_codec_inter": "int8:64"}]']),
+    "gradients' codecs change": (2,
+                                 ["--bf16", "--codec-schedule",
+                                  '[{"from_step": 3, "gradient_codec_inter": "int8:64"}]']),
     "updates in backward": (2, ["--bf16", "--update-in-backward"]),
     "offload": (1, ["--bf16", "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.4"]),
     "measured": (2, ["--bf16", "--measure-quantization-error", "2"]),
@@ -47,7 +52,8 @@ class ResidentDifferences(zpp.TestCase):
 
     def sent(self, groups, purpose, phase):
         columns = groups["collectives"]
-        return [sum(sent) for *key, sent in zip(columns["purpose"], columns["phase"], zip(columns["wire_bytes_intra"], columns["wire_bytes_inter"]))
+        return [sum(sent) for *key, sent in zip(columns["purpose"], columns["phase"],
+                                                zip(columns["wire_bytes_intra"], columns["wire_bytes_inter"]))
                 if key == [purpose, phase]]
 
     def test_traces(self):
@@ -60,13 +66,15 @@ class ResidentDifferences(zpp.TestCase):
         judged = zpp.check_trace(*paths.values())
         self.assertEqual((judged.code, judged.stdout.count(": VALID\n")), (zpp.OK, len(RUNS)), judged)
         _, groups = zpp.read_trace(paths["defaults"])
-        self.assertEqual(len(set(map(tuple, zip(groups["steps"]["bytes_intra_node"], groups["steps"]["bytes_inter_node"])))), 1)
+        self.assertEqual(len(set(map(tuple, zip(groups["steps"]["bytes_intra_node"],
+                                                groups["steps"]["bytes_inter_node"])))), 1)
         self.assertEqual((len(groups["weight_copies"]["hash"]), len(set(groups["weight_copies"]["hash"]))), (4, 1))
         self.assertEqual(self.sent(groups, "weights", "update"), [])
         whole, codes = self.sent(groups, "weights", "initial")[0], self.sent(groups, "weights_difference", "update")[0]
         self.assertAlmostEqual(codes / 6 / whole, (64 + 2) / 128 / (258 / 256), delta=0.02)
         _, refreshed = zpp.read_trace(paths["interval"])
-        self.assertEqual(self.sent(refreshed, "weights", "update"), [2 * sent for sent in self.sent(refreshed, "weights", "initial")])
+        self.assertEqual(self.sent(refreshed, "weights", "update"),
+                         [2 * sent for sent in self.sent(refreshed, "weights", "initial")])
         self.check_tampering(paths, CHANGES)
 
     def test_other_numbers_of_ranks(self):
@@ -75,7 +83,8 @@ class ResidentDifferences(zpp.TestCase):
                 self.train_at(2, "--bf16", "--node-size", ranks, ranks=ranks)
                 self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
                 _, groups = self.trace()
-                self.assertEqual((len(groups["weight_copies"]["hash"]), len(set(groups["weight_copies"]["hash"]))), (ranks, 1))
+                self.assertEqual((len(groups["weight_copies"]["hash"]), len(set(groups["weight_copies"]["hash"]))),
+                                 (ranks, 1))
 
     def bits(self):
         root, groups = self.trace()
@@ -92,7 +101,8 @@ class ResidentDifferences(zpp.TestCase):
     def test_a_restart_has_the_same_bits(self):
         kept = self.folder / "kept"
         for stage, words in ((1, ["--bf16"]), (2, ["--bf16", "--weight-difference-codec", "int4:64+sr"]),
-                             (2, ["--fp16", "--initial-scale-power", "17", "--weight-refresh-interval", "4", "--eval-interval", "3", "--eval-iters", "1"]),
+                             (2, ["--fp16", "--initial-scale-power", "17", "--weight-refresh-interval", "4",
+                                  "--eval-interval", "3", "--eval-iters", "1"]),
                              (2, []), (1, ["--bf16", "--offload-optimizer", "cpu"])):
             with self.subTest(words, stage=stage):
                 self.train_at(stage, *words, "--save", kept, "--save-interval", "3")
@@ -103,7 +113,8 @@ class ResidentDifferences(zpp.TestCase):
                 rest = self.bits()
                 self.assertEqual((rest[0], rest[1], rest[2]), (whole[0], whole[1][3:], whole[2]))
                 _, groups = self.trace()
-                self.assertEqual(self.sent(groups, "weights", "initial") + self.sent(groups, "weights_difference", "initial"), [])
+                self.assertEqual(self.sent(groups, "weights", "initial") + self.sent(groups, "weights_difference",
+                                                                                     "initial"), [])
                 self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
                 shutil.rmtree(kept)
 
@@ -130,18 +141,22 @@ class ResidentDifferences(zpp.TestCase):
         short = ["--bf16", "--train-iters", 3, "--micro-batch-size", batch // 4, "--save"]
         self.train_at(2, *short, kept)
         self.check_ok(self.train(4, "--zero-stage", 2, "--deterministic", *short, plain))
-        for folder, ranks, line in ((kept, 2, zpp.FROM_COPIES), (kept, 1, zpp.FROM_COPIES), (kept, 3, ANEW), (plain, 4, ANEW)):
+        for folder, ranks, line in ((kept, 2, zpp.FROM_COPIES), (kept, 1, zpp.FROM_COPIES), (kept, 3, ANEW),
+                                    (plain, 4, ANEW)):
             with self.subTest(ranks=ranks, line=line):
-                result = self.train(ranks, *flags("--zero-stage", 1, "--bf16", "--node-size", ranks, "--micro-batch-size", batch // ranks, "--load", folder))
+                result = self.train(ranks, *flags("--zero-stage", 1, "--bf16", "--node-size", ranks,
+                                                  "--micro-batch-size", batch // ranks, "--load", folder))
                 self.assertEqual((result.code, result.stderr.count(line)), (zpp.OK, 1), result)
                 self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
 
     def test_refusals(self):
         for words, parts in (
-                ([*NODES, "--bf16", "--weight-copy-dtype", "fp32"], ("zeropp.weight_copy_dtype fp32 at zero_optimization.stage 2", "in bf16", "stage to 3")),
+                ([*NODES, "--bf16", "--weight-copy-dtype", "fp32"],
+                 ("zeropp.weight_copy_dtype fp32 at zero_optimization.stage 2", "in bf16", "stage to 3")),
                 ([*NODES, "--zero-hpz-partition-size", "2"], ("zero_hpz_partition_size", "stage")),
                 ([*NODES, "--hpz-device", "cpu"], ("zeropp.hpz_device", "no effect")),
-                ([*NODES, "--eval-interval", "1", "--averaged-steps", "1"], ("zeropp.weight_differences and zeropp.averaged_steps",)),
+                ([*NODES, "--eval-interval", "1", "--averaged-steps", "1"],
+                 ("zeropp.weight_differences and zeropp.averaged_steps",)),
                 (["--node-size", "2"], ("zeropp.weight_differences", "zero_quantized_weights"))):
             with self.subTest(words):
                 self.check_fails(self.train(4, "--zero-stage", "2", *words, "--weight-differences"), zpp.USAGE, *parts)

@@ -1,7 +1,8 @@
 # ctest: name=results_tables timeout=300 processors=2 labels=cli
-"""Every table in results/ is what its command makes of the raw data beside it: a line `TABLE: COMMAND` of zpp-validate in a
-tables.txt, where the tables of equal names are joined. Tables that no command can make again are in KEPT, with the reason. Step times
-in pages are those of the tables. Every question has a page, the pages' links lead somewhere, and names say what is there, not when."""
+"""Every table in results/ is what its command makes of the raw data beside it: a line `TABLE: COMMAND` of zpp-validate
+in a tables.txt, where the tables of equal names are joined. Tables that no command can make again are in KEPT, with the
+reason. Step times in pages are those of the tables. Every question has a page, the pages' links lead somewhere, and
+names say what is there, not when."""
 
 import csv
 import pathlib
@@ -18,11 +19,13 @@ import zpp
 from zpp_validate.convergence import converge_table, judged
 
 RESULTS = zpp.SOURCE / "results"
-TRACKED = subprocess.run(["git", "-c", f"safe.directory={zpp.SOURCE}", "ls-files", "-z"], cwd=RESULTS, check=True, capture_output=True, text=True)
+TRACKED = subprocess.run(["git", "-c", f"safe.directory={zpp.SOURCE}", "ls-files", "-z"], cwd=RESULTS, check=True,
+                         capture_output=True, text=True)
 FILES = [pathlib.Path(name) for name in sorted(TRACKED.stdout.split("\0")) if name and (RESULTS / name).is_file()]
 KEPT = {
     "planner/table.md": "the test planner compares it",
-    "host-2core/demo/table.md": "of a run of minutes on one machine; the test demo_committed compares what does not depend on times",
+    "host-2core/demo/table.md": "of a run of minutes on one machine; the test demo_committed compares what does not "
+    "depend on times",
     "host-2core/collectives/crossings.md": "of a sweep whose samples are not kept",
     "host-2core/guide-claims/table.md": "of a study whose traces are not kept",
     "host-2core/offload-to-files/table.md": "of a study whose traces are not kept",
@@ -35,7 +38,8 @@ KEPT = {
     "4x-NVIDIA-H200/kernels-of-a-step/18.7b-node-qwz-qgz.md": "of recorded kernels, which are not kept",
 }
 # Judged matrices, whose traces are not kept: their tables are compared with the judged rows.
-JUDGED = ["host-2core/convergence/adaptive", "host-2core/convergence/order", "host-2core/convergence/reduced", "8x-NVIDIA-H200/codec-ladder",
+JUDGED = ["host-2core/convergence/adaptive", "host-2core/convergence/order", "host-2core/convergence/reduced",
+          "8x-NVIDIA-H200/codec-ladder",
           "1x-NVIDIA-H100/text-differences", *(f"4x-NVIDIA-H200/weight-differences/{name}" for name in ("all", "core")),
           *(f"4x-NVIDIA-H200/text-differences/{name}" for name in ("all", "core", "gpt2-124m"))]
 INTO_FOLDERS = ("plot", "network-table", "break-even")  # their --output is a folder
@@ -59,7 +63,8 @@ def listed():
 
 @unittest.mock.patch("matplotlib.figure.Figure.savefig")
 def made(job, _):
-    """The text of the table that a command makes, or what it said. Pictures, which take most of the time, are not drawn."""
+    """The text of the table that a command makes, or what it said. Pictures, which take most of the time, are not
+    drawn."""
     folder, _, words = job
     with tempfile.TemporaryDirectory() as place:
         output = pathlib.Path(place) / "made"
@@ -94,7 +99,8 @@ class Tables(unittest.TestCase):
 
     def test_judged_tables_have_the_judged_rows(self):
         for folder in JUDGED:
-            rows = [cells(line) for line in (RESULTS / folder / "table.md").read_text().splitlines() if line.startswith("|")]
+            rows = [cells(line) for line in (RESULTS / folder / "table.md").read_text().splitlines()
+                    if line.startswith("|")]
             with h5py.File(RESULTS / folder / "judged.h5") as file:
                 columns = {name: column[:] for name, column in file["judged"].items()}
                 claims = {name: column[:] for name, column in file["ladder"].items()}
@@ -102,10 +108,13 @@ class Tables(unittest.TestCase):
             for index, setting in enumerate(columns["setting"]):
                 value = {name: column[index] for name, column in columns.items()}
                 with self.subTest(folder=folder, setting=setting, level=value["level"]):
-                    expected = [setting.decode(), f"{value['bits']:.2f}", f"{value['loss']:.4f}", converge_table.number(value["difference"]),
-                                converge_table.interval_text((value["low"], value["high"])), converge_table.p_text(value["p_differs"]),
+                    expected = [setting.decode(), f"{value['bits']:.2f}", f"{value['loss']:.4f}",
+                                converge_table.number(value["difference"]),
+                                converge_table.interval_text((value["low"], value["high"])),
+                                converge_table.p_text(value["p_differs"]),
                                 converge_table.p_text(value["p_equivalent"]), judged.shown(value["verdict"].decode())]
-                    self.assertIn(expected, [[row[place] for place in (0, 1, 2, 5, 6, 7, 8, 11)] for row in rows if len(row) == 12])
+                    self.assertIn(expected, [[row[place] for place in (0, 1, 2, 5, 6, 7, 8, 11)] for row in rows
+                                             if len(row) == 12])
             for index, claim in enumerate(claims["claim"]):
                 with self.subTest(folder=folder, claim=claim):
                     expected = [claim.decode(), converge_table.number(claims["difference"][index]),
@@ -114,19 +123,23 @@ class Tables(unittest.TestCase):
                     self.assertIn(expected, rows)
 
     def test_step_times_of_pages_are_those_of_their_tables(self):
-        """In pages of training: a number below the name of a run is the median of a step in a table there, as it is rounded."""
+        """In pages of training: a number below the name of a run is the median of a step in a table there, as it is
+        rounded."""
         compared = 0
         for page in [*files("beside-fsdp2/README.md"), *files("emulated-nodes/README.md")]:
-            medians = [float(line.split("|")[2].replace(",", "")) for table in page.parent.rglob("table.md") for line in table.read_text().splitlines()
+            medians = [float(line.split("|")[2].replace(",", "")) for table in page.parent.rglob("table.md")
+                       for line in table.read_text().splitlines()
                        if re.match(r"\| \S+ +\| +[\d,.]+ \|", line)]
             for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
                 head, _, *rows = map(cells, table.splitlines())
                 for row in rows if "ZeRO-3" in head else []:
                     for name, cell in zip(head, row):
-                        for number in re.findall(r"\d+(?:\.\d+)?", re.sub(r"\(.*?\)", "", cell)) if re.match(RUN_COLUMNS, name) else []:
+                        for number in re.findall(r"\d+(?:\.\d+)?",
+                                                 re.sub(r"\(.*?\)", "", cell)) if re.match(RUN_COLUMNS, name) else []:
                             compared += 1
                             with self.subTest(page=page.relative_to(RESULTS), column=name, number=number):
-                                self.assertIn(number, [f"{median:.{len(number.partition('.')[2])}f}" for median in medians])
+                                self.assertIn(number,
+                                              [f"{median:.{len(number.partition('.')[2])}f}" for median in medians])
         self.assertGreater(compared, 80)
 
     def test_every_run_that_is_listed_is_there(self):
@@ -135,7 +148,8 @@ class Tables(unittest.TestCase):
             for row in csv.DictReader(file.read_text().splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
                 beside = file.parent / "runs" / row["stem"]
                 with self.subTest(beside.relative_to(RESULTS)):
-                    self.assertTrue(any(beside.with_name(beside.name + ending).exists() for ending in (".json", ".log")))
+                    self.assertTrue(any(beside.with_name(beside.name + ending).exists()
+                                        for ending in (".json", ".log")))
 
 
 class Pages(unittest.TestCase):
@@ -163,7 +177,8 @@ class Pages(unittest.TestCase):
                     self.assertTrue(len(line) <= 120 or line.startswith("|") or " " not in line.strip())
 
     def test_names_say_what_not_when(self):
-        self.assertTrue(NOT_A_NAME.search("sweep-f5de46e") and NOT_A_NAME.search("20261121T212042Z.md") and not NOT_A_NAME.search("decoded"))
+        self.assertTrue(NOT_A_NAME.search("sweep-f5de46e") and NOT_A_NAME.search("20261121T212042Z.md")
+                        and not NOT_A_NAME.search("decoded"))
         for path in FILES:
             with self.subTest(path):
                 self.assertIsNone(NOT_A_NAME.search(str(path)))

@@ -1,5 +1,6 @@
 # ctest: name=scripts_help timeout=60 labels=cli
-"""--help of every shell script of jobscripts/ prints the whole comment at its head, to the last line, which ends a sentence."""
+"""--help of every shell script of jobscripts/ prints the whole comment at its head, to the last line, which ends a
+sentence."""
 
 import os
 import subprocess
@@ -22,9 +23,11 @@ def head_of(path):
 
 def scripts():
     """Those that are started, and not sourced by others."""
-    listed = subprocess.run(["git", "-c", f"safe.directory={zpp.SOURCE}", "ls-files", "jobscripts"], cwd=zpp.SOURCE, check=True,
+    listed = subprocess.run(["git", "-c", f"safe.directory={zpp.SOURCE}", "ls-files", "jobscripts"],
+                            cwd=zpp.SOURCE, check=True,
                             capture_output=True, text=True).stdout.split()
-    shell = [zpp.SOURCE / name for name in listed if (zpp.SOURCE / name).read_text().startswith(("#!/usr/bin/env bash", "#!/bin/sh"))]
+    shell = [zpp.SOURCE / name for name in listed
+             if (zpp.SOURCE / name).read_text().startswith(("#!/usr/bin/env bash", "#!/bin/sh"))]
     return [path for path in shell if path.name not in WITHOUT and "o be sourced" not in " ".join(head_of(path))
             and path.name != "job.sh"]
 
@@ -32,11 +35,13 @@ def scripts():
 class ScriptsHelp(zpp.TestCase):
     def test_the_head_is_printed_to_its_end(self):
         found = scripts()
-        self.assertGreaterEqual({path.name for path in found}, {"submit", "regression.sh", "run.sh", "two_node_slurm.sh", "fabric.sbatch"})
+        self.assertGreaterEqual({path.name for path in found},
+                                {"submit", "regression.sh", "run.sh", "two_node_slurm.sh", "fabric.sbatch"})
         self.assertGreater(len(found), 20)
         for path in found:
             with self.subTest(path.name):
-                done = local_script.run("bash", path, "--help", cwd=zpp.SOURCE, env={**os.environ, "SLURM_SUBMIT_DIR": str(zpp.SOURCE)})
+                done = local_script.run("bash", path, "--help", cwd=zpp.SOURCE,
+                                        env={**os.environ, "SLURM_SUBMIT_DIR": str(zpp.SOURCE)})
                 self.assertEqual((done.returncode, done.stderr), (zpp.OK, ""), done)
                 printed = done.stdout.splitlines()
                 self.assertEqual([line for line in head_of(path) if line not in printed], [])

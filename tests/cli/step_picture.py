@@ -1,5 +1,6 @@
 # ctest: name=step_picture timeout=60 labels=cli
-"""The picture of a step in docs/developers is the one of the schedule that the engine executes; another schedule gives another one."""
+"""The picture of a step in docs/developers is the one of the schedule that the engine executes; another schedule gives
+another one."""
 
 import json
 import os
@@ -13,14 +14,16 @@ TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "step_schedule"
 
 
 def drawn(schedule):
-    return subprocess.run([sys.executable, str(FOLDER / "step_picture.py")], input=schedule, check=True, capture_output=True,
+    return subprocess.run([sys.executable, str(FOLDER / "step_picture.py")], input=schedule, check=True,
+                          capture_output=True,
                           text=True).stdout
 
 
 schedule = subprocess.run([str(TOOL)], check=True, capture_output=True, text=True).stdout
 picture = drawn(schedule)
 xml.etree.ElementTree.fromstring(picture)
-assert picture == (FOLDER / "step.svg").read_text(), "draw docs/developers/step.svg again: docs/developers/step.md says how"
+assert picture == (FOLDER
+                   / "step.svg").read_text(), "draw docs/developers/step.svg again: docs/developers/step.md says how"
 
 plan = json.loads(schedule)
 kinds = {op["kind"] for op in plan["gradients"]}

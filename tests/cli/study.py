@@ -59,11 +59,13 @@ class Format(Base):
             "seed": {"1": ["--seed", "1"], "2": {"flags": ["--seed", "2"]}}})
         runs = json.loads(self.call("list", study, "--json").stdout)
         self.assertEqual([run["index"] for run in runs], list(range(8)))
-        self.assertEqual([run["name"] for run in runs[:3]], ["feature=none,nodes=1,seed=1", "feature=none,nodes=1,seed=2",
-                                                             "feature=none,nodes=4,seed=1"])
+        self.assertEqual([run["name"] for run in runs[:3]],
+                         ["feature=none,nodes=1,seed=1", "feature=none,nodes=1,seed=2",
+                          "feature=none,nodes=4,seed=1"])
         last = runs[-1]
         self.assertEqual((last["nodes"], last["ranks_per_node"]), (4, 1))
-        self.assertEqual(last["command"][1:], ["--seq-length", "16", "--zero-quantized-weights", "--zero-hpz-partition-size",
+        self.assertEqual(last["command"][1:], ["--seq-length", "16", "--zero-quantized-weights",
+                                               "--zero-hpz-partition-size",
                                                "1", "--zero-quantized-gradients", "--seed", "2", "--output",
                                                str(self.results / "runs" / last["name"])])
         self.assertEqual(self.call("list", study).stdout.splitlines()[5], "5\tfeature=all,nodes=1,seed=2\t1\t2")
@@ -82,7 +84,8 @@ class Format(Base):
             "rate": {"slow": {"flags": ["--seed", "2"], "network": {"rate": "100mbit"}}, "default": []}})
         runs = json.loads(self.call("list", study, "--json").stdout)
         self.assertEqual([run["environment"] for run in runs],
-                         [{"network": {"rate": "100mbit", "delay": "1ms"}}, {"network": {"rate": "1gbit", "delay": "1ms"}}])
+                         [{"network": {"rate": "100mbit", "delay": "1ms"}},
+                          {"network": {"rate": "1gbit", "delay": "1ms"}}])
         for words in (["run", study, 0], ["missing", study, "--arrays"]):
             done = self.call(*words)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.USAGE, 1), done)
@@ -95,11 +98,14 @@ class Format(Base):
         two = {"a": {"1": {"nodes": 1}}, "b": {"2": {"nodes": 2}}}
         rates = {"a": {"1": {"network": {"rate": "1"}}}, "b": {"2": {"network": {"rate": "2"}}}}
         for keys, text in (
-                ({"axis": {}}, "did you mean 'axes'?"), ({"name": "a b"}, "is no name"), ({"name": "../x"}, "is no name"),
+                ({"axis": {}}, "did you mean 'axes'?"), ({"name": "a b"}, "is no name"),
+            ({"name": "../x"}, "is no name"),
                 ({"name": ".hidden"}, "is no name"), ({"app": "zpp_sweep"}, "app is one of zpp_train"),
                 ({"nodes": 0}, "at least 1"), ({"nodes": True}, "whole number"), ({"nodes": "2"}, "whole number"),
-                ({"ranks_per_node": 1.5}, "whole number"), ({"time_limit": 0}, "at least 1"), ({"warmup": -1}, "at least 0"), ({"save_interval": -1}, "at least 0"),
-                ({"save_interval": "2"}, "whole number"), ({"flags": ["--save", "x"]}, "remove it"), ({"flags": ["--load=x"]}, "remove it"),
+                ({"ranks_per_node": 1.5}, "whole number"), ({"time_limit": 0}, "at least 1"),
+            ({"warmup": -1}, "at least 0"), ({"save_interval": -1}, "at least 0"),
+                ({"save_interval": "2"}, "whole number"), ({"flags": ["--save", "x"]}, "remove it"),
+            ({"flags": ["--load=x"]}, "remove it"),
                 ({"flags": "--seed 1"}, "a list of words"), ({"flags": ["--seed", 1]}, "quote 1"),
                 ({"flags": ["--output", "x"]}, "remove it"), ({"flags": ["--node-size=2"]}, "remove it"),
                 ({"flags": ["@NODE@"]}, "unknown placeholder @NODE@"), ({"flags": ["a\0b"]}, "NUL"),
@@ -110,13 +116,16 @@ class Format(Base):
                 ({"axes": rates}, "both set network.rate"), ({"network": "slow"}, "an object"),
                 ({"axes": {f"{letter * 60}": {"v" * 60: []} for letter in "ab"}}, "longer than 200"),
                 ({"description": 1}, "description is a text"), ({"nodes": 10**300}, "at most"),
-                ({"ranks_per_node": 10**300}, "at most"), ({"time_limit": 10**400}, "at most"), ({"warmup": 10**300}, "at most"),
-                ({"axes": {axis: {str(value): [] for value in range(100)} for axis in "abcd"}}, "combine to 100000000 runs"),
+                ({"ranks_per_node": 10**300}, "at most"), ({"time_limit": 10**400}, "at most"),
+            ({"warmup": 10**300}, "at most"),
+                ({"axes": {axis: {str(value): [] for value in range(100)} for axis in "abcd"}},
+                 "combine to 100000000 runs"),
                 ({"network": {"rate": float("nan")}}, "NaN is no number of JSON"),
                 ({"flags": ["\ud800"]}, "is no JSON"), ({"description": "\ud800"}, "is no JSON")):
             with self.subTest(text, keys=keys):
                 self.check_refused(self.study(**keys), text)
-        for text, part in (("{", "is no JSON"), ('{"name": "a", "name": "b"}', "'name' is there twice"), ("[]", "an object"),
+        for text, part in (("{", "is no JSON"), ('{"name": "a", "name": "b"}', "'name' is there twice"),
+                           ("[]", "an object"),
                            ("[" * 100000, "nested too deep"),
                            ('{"name": "a"}', "the key 'app' is missing")):
             with self.subTest(part):
@@ -201,7 +210,8 @@ class Runs(Base):
     def test_checkpoints(self):
         """A run that was cut off goes on from what it saved; those of other flags are not gone on from."""
         def run(seed):
-            self.assertEqual(self.run_one(self.study(flags=[*TINY, "--train-iters", "4", "--seed", seed], save_interval=2), 0).returncode, 0)
+            self.assertEqual(self.run_one(self.study(flags=[*TINY, "--train-iters", "4", "--seed", seed],
+                                                     save_interval=2), 0).returncode, 0)
             return zpp.read_trace(self.results / "runs" / "run" / "train.h5")[0]["first_step"]
         kept = self.results / "runs" / "run" / "checkpoints"
         self.assertEqual(run("1"), 0)
@@ -242,7 +252,8 @@ class Runs(Base):
         self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.IO, 1), done)
         self.assertIn("run.json: No space left on device", done.stderr)
         self.assertEqual(done.stdout, f"{self.results}/fill\n")
-        done = self.on_full_disk(f"echo before >{shlex.quote(str(self.results))}/table.md", sys.executable, STUDY, "collect",
+        done = self.on_full_disk(f"echo before >{shlex.quote(str(self.results))}/table.md", sys.executable,
+                                 STUDY, "collect",
                                  study, "--results", self.results)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.IO, 1), done)
         self.assertIn("table.md: No space left on device", done.stderr)
@@ -252,7 +263,8 @@ class Runs(Base):
     def on_full_disk(self, first, *words):
         """Runs it with the results on a full tmpfs, then prints its tables and the names of its files."""
         script = ('results=$1; shift; mount -t tmpfs -o size=16m tmpfs "$results" || exit 77; ' + (first or ":") + '; '
-                  'cat /dev/zero >"$results/fill" 2>/dev/null; code=0; "$@" || code=$?; cat "$results"/*.md 2>/dev/null; '
+                  'cat /dev/zero >"$results/fill" 2>/dev/null; code=0; "$@" || code=$?; cat "$results"/*.md '
+                  '2>/dev/null; '
                   'find "$results" -type f | sort; exit $code')
         done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *map(str, (self.results, *words))],
                               capture_output=True, text=True, timeout=60)
@@ -264,7 +276,8 @@ class Runs(Base):
         begin = time.monotonic()
         done = self.run_one(self.study(flags=[*TINY, "--train-iters", "10000000"], time_limit=3), 0)
         self.assertEqual(done.returncode, 124, done)
-        self.assertRegex(done.stderr, r"^study: error: run: exit code 124: the study's time_limit of 3 s is over, and the run saves nothing: "
+        self.assertRegex(done.stderr, r"^study: error: run: exit code 124: the study's time_limit of 3 s is over, and "
+                         r"the run saves nothing: "
                          r"set a larger time_limit, or save_interval, .*\n$")
         self.assertLess(time.monotonic() - begin, 30)
         self.assertFalse(self.alive(), "a rank is left")
@@ -273,12 +286,15 @@ class Runs(Base):
         """It is asked to save by USR1; its code is that of a run which goes on when it is started again."""
         study = self.study(time_limit=2, save_interval=0)
         for at_usr1, code, text in (("exit 85", zpp.REQUEUE, "and the run saved where it stands: start it again"),
-                                    ("exit 3", 124, "and the run did not end when it was asked to save: set a larger time_limit")):
+                                    ("exit 3", 124, "and the run did not end when it was asked to save: set a larger "
+                                     "time_limit")):
             with self.subTest(at_usr1):
-                done = self.call("run", study, 0, "--launcher", "sh", "-c", f'trap "{at_usr1}" USR1; while :; do sleep 0.1; done')
+                done = self.call("run", study, 0, "--launcher", "sh",
+                                 "-c", f'trap "{at_usr1}" USR1; while :; do sleep 0.1; done')
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (code, 1), done)
                 self.assertIn(f"exit code {code}: the study's time_limit of 2 s is over, {text} (see ", done.stderr)
-        self.assertEqual(self.call("missing", study, "--arrays").stdout, "2\t2\t6\t0\n")  # minutes: the limit, saving, and the end
+        # Minutes: the limit, saving, and the end.
+        self.assertEqual(self.call("missing", study, "--arrays").stdout, "2\t2\t6\t0\n")
 
     def test_signals_reach_the_program(self):
         study = self.study(flags=[*TINY, "--train-iters", "10000000", "--log-interval", "50"])
@@ -312,7 +328,8 @@ class Supervised(Base):
     """supervise.py with commands that do not end as they should."""
 
     def supervise(self, script, limit=60, saves=False):
-        return supervise.supervise(["sh", "-c", script, "sh", self.folder], self.folder, self.folder / "log", limit, saves)[0]
+        return supervise.supervise(["sh", "-c", script, "sh", self.folder], self.folder, self.folder / "log",
+                                   limit, saves)[0]
 
     def test_what_a_command_leaves_behind_is_ended(self):
         self.assertEqual(self.supervise('sleep 1000 & echo $! >"$1/pid"; exit 7'), 7)
@@ -328,7 +345,8 @@ class Supervised(Base):
         for saves in (False, True):
             pid.unlink(missing_ok=True)
             with mock.patch.multiple(supervise, GRACE=0.5, SAVING=0.5, wait=once_it_ignores):
-                self.assertEqual(self.supervise('trap "" TERM USR1; echo $$ >"$1/pid"; while :; do sleep 0.1; done', 0.5, saves), 124)
+                self.assertEqual(self.supervise('trap "" TERM USR1; echo $$ >"$1/pid"; while :; do sleep 0.1; done',
+                                                0.5, saves), 124)
             self.check_gone(pid.read_text().strip())
 
     def test_a_kill_ends_the_command(self):
@@ -336,7 +354,8 @@ class Supervised(Base):
         pid = self.folder / "pid"
         words = ["--launcher", "sh", "-c", f'echo $$ >{shlex.quote(str(pid))}.new; mv {shlex.quote(str(pid))}.new '
                  f'{shlex.quote(str(pid))}; exec sleep 1000']
-        process = subprocess.Popen([sys.executable, JOBS / "study.py", "run", self.study(), "0", "--results", self.results, *words],
+        process = subprocess.Popen([sys.executable, JOBS / "study.py", "run", self.study(), "0",
+                                    "--results", self.results, *words],
                                    stdout=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         self.wait_until(pid.exists)
@@ -394,7 +413,8 @@ class Shipped(Base):
         """Each file sets what the scripts read. Modules are a stub here."""
         systems = sorted(path.stem for path in (JOBS / "systems").glob("*.sh"))
         self.assertGreaterEqual(set(systems), {"generic", "generic-gpu", "two-node-local"})
-        script = 'module() { :; }; source "jobscripts/systems/$1.sh"; printf "%s\\n" "$build" "$python" "${launcher[*]}" "${#container[@]}"'
+        script = ('module() { :; }; source "jobscripts/systems/$1.sh"; printf "%s\\n" "$build" "$python" '
+                  '"${launcher[*]}" "${#container[@]}"')
         for name in systems:
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", script, "bash", name], cwd=zpp.SOURCE, text=True,
                                   capture_output=True, env={**os.environ, "ZEROPP_CONTAINER": "image.sif"})
@@ -424,7 +444,8 @@ class Shipped(Base):
         """An array of the same id, of a Slurm that counts from 1 again, is none of its own."""
         programs, queue = self.folder / "programs", self.folder / "queue"
         programs.mkdir()
-        shell = {"sbatch": 'for word in "$@"; do case $word in --job-name=*) echo "7 0 ${word#*=}" >"$0.name"; esac; done; echo 7',
+        shell = {"sbatch": 'for word in "$@"; do case $word in --job-name=*) echo "7 0 ${word#*=}" >"$0.name"; esac; '
+                 'done; echo 7',
                  "squeue": f'cat {shlex.quote(str(queue))}'}
         for name, text in shell.items():
             (programs / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -457,7 +478,8 @@ class Shipped(Base):
     def test_submit_usage(self):
         study = self.study()
         for words, text in (([], "name a study"), ([study, "--system", "../x"], "no jobscripts/systems"),
-                            ([study, "--nodes", 3], "unknown option '--nodes'"), ([study, study], "one study at a time"),
+                            ([study, "--nodes", 3], "unknown option '--nodes'"),
+                            ([study, study], "one study at a time"),
                             ([study, "--parallel", "x"], "no number of runs"), ([study, "--results"], "needs a value"),
                             ([study, "--max-restarts", "9" * 20], "is no number"),
                             ([self.folder / "none.json", "--results", self.results], "cannot be read"),

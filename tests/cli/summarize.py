@@ -1,6 +1,6 @@
 # ctest: name=summarize timeout=120 labels=cli processors=2
-"""zpp-validate summarize reads the trace of every program that there is, and says of each what it must; what is wrong with names, units
-or completeness is INVALID, and the others are still looked at."""
+"""zpp-validate summarize reads the trace of every program that there is, and says of each what it must; what is wrong
+with names, units or completeness is INVALID, and the others are still looked at."""
 
 import contextlib
 import io
@@ -17,7 +17,8 @@ from zpp_validate.reports import summarize
 
 SWEEP = ["-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host", "--codec", "none,int8:256"]
 
-PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16", "--all-gather-algorithm", "two-level"]
+PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16",
+           "--all-gather-algorithm", "two-level"]
 CLUSTER = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
 
 FABRIC = ["--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"]  # calm on a busy machine
@@ -26,7 +27,8 @@ FABRIC = ["--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "1
 class Summarize(zpp.TestCase):
     def launch(self, ranks, program, *words):
         out = self.folder / words[-1]
-        self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / program), *words[:-1], "--output", out, "--json", f"{out}.json"])]).end())
+        self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / program), *words[:-1], "--output", out,
+                                           "--json", f"{out}.json"])]).end())
         (trace,) = out.glob("*.h5")
         return trace
 
@@ -40,14 +42,17 @@ class Summarize(zpp.TestCase):
         self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--eval-interval", "2", out=self.folder / "train"))
         (self.folder / "converge").mkdir()
         traces = {
-            "train": (self.folder / "train" / "train.h5", ["3 steps, 0 skipped", "sent between nodes: ", "held-out after step 3"]),
+            "train": (self.folder / "train" / "train.h5", ["3 steps, 0 skipped", "sent between nodes: ",
+                                                           "held-out after step 3"]),
             "sweep": (self.launch(2, "zpp_sweep", *SWEEP, "sweep"), ["all_gather: ", "0 wrong values"]),
             "fabric": (self.launch(2, "zpp_fabric", *FABRIC, "fabric"), ["intra-node latency: median", "0 faults"]),
-            "kernels": (self.launch(1, "zpp_kernels", "--filter", "^copy", "--values", "100000", "--max-seconds", "0.01", "kernels"),
+            "kernels": (self.launch(1, "zpp_kernels", "--filter", "^copy", "--values", "100000",
+                                    "--max-seconds", "0.01", "kernels"),
                         ["ceilings: memcpy "]),
             "converge": (synthetic_converge.write(self.folder / "converge" / "converge.h5", *synthetic_converge.make()),
                          ["text: 4 settings, 24 runs, 6 seeds", "1 of 1 contracts hold", "counted as predicted"])}
-        plans = {"plan": ["2 nodes x 8 ranks", "messages", "memory of a rank: "], "plan search": ["possible", "that no other beats"],
+        plans = {"plan": ["2 nodes x 8 ranks", "messages", "memory of a rank: "],
+                 "plan search": ["possible", "that no other beats"],
                  "plan time": ["step on ", "bound by "], "plan breakeven": ["qwZ pays ", "all pays "],
                  "plan compare": ["all: ", "times fewer bytes out of a node"]}
         for name, parts in plans.items():
@@ -64,7 +69,8 @@ class Summarize(zpp.TestCase):
                 for part in parts:
                     self.assertIn(part, text)
         pictures = {path.name for path in (self.folder / "pictures").iterdir()}
-        self.assertEqual(pictures, {f"{path.parent.name}-{path.stem}{suffix}" for path, _ in traces.values() for suffix in (".png", ".svg")})
+        self.assertEqual(pictures, {f"{path.parent.name}-{path.stem}{suffix}" for path, _ in traces.values()
+                                    for suffix in (".png", ".svg")})
         for name in ("sweep", "kernels"):
             self.check_times(traces[name][0], self.folder / f"{name}.json")
         self.check_spoiled(traces["train"][0], traces["sweep"][0])

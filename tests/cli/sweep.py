@@ -40,7 +40,8 @@ MODES = ("out_of_place", "in_place")
 
 def closed_form(row, topology):
     """Bytes that one run sends, over all ranks."""
-    return sweep_forms.sent(topology, *(row[name] for name in ("collective", "codec", "algorithm", "type", "count", "root")))
+    return sweep_forms.sent(topology,
+                            *(row[name] for name in ("collective", "codec", "algorithm", "type", "count", "root")))
 
 
 class Sweep(zpp.TestCase):
@@ -76,7 +77,9 @@ class Output(Sweep):
         for row, line in zip(found["results"], rows, strict=True):
             measured = row["out_of_place"]
             self.assertEqual((len(measured["samples"]), measured["iterations"]), (40, 1))  # -n 2 -N 20
-            self.assertAlmostEqual(measured["p99"], statistics.quantiles(measured["samples"], n=100, method="inclusive")[98], delta=1e-6 * measured["p99"])
+            self.assertAlmostEqual(measured["p99"], statistics.quantiles(measured["samples"], n=100,
+                                                                         method="inclusive")[98],
+                                   delta=1e-6 * measured["p99"])
             self.assertAlmostEqual(float(line.split()[place]), measured["p99"], delta=0.01 * measured["p99"] + 0.01)
 
     def test_columns_and_footer_are_read_by_the_tools_of_nccl_tests(self):
@@ -129,7 +132,8 @@ class Output(Sweep):
             ranks = 2
             for mode in MODES:
                 m = row[mode]
-                factor = {"broadcast": 1, "all_reduce": 2 * (ranks - 1) / ranks}.get(row["collective"], (ranks - 1) / ranks)
+                factor = {"broadcast": 1, "all_reduce": 2 * (ranks - 1) / ranks}.get(row["collective"],
+                                                                                     (ranks - 1) / ranks)
                 self.assertAlmostEqual(m["alg_bw"], row["size"] / m["time"] * 1e-3, delta=1e-9 * m["alg_bw"])
                 self.assertAlmostEqual(m["bus_bw"], m["alg_bw"] * factor, delta=1e-9 * m["alg_bw"])
                 self.assertEqual((len(m["samples"]), m["iterations"]), (7, 2))
@@ -194,8 +198,10 @@ class Meaning(Sweep):
 
     def test_codecs_that_clip_or_rotate_are_not_taken_for_wrong(self):
         for collective in ("reduce_scatter", "all_reduce"):
-            _, found = self.measured(4, "-b", "4M", "-e", "4M", "--node-size", 2, "--collective", collective, "--algorithm",
-                                     "2-hop", "--codec", "int4:32+wide,int4:128+had32,int6:64+asym+s32,fp8e5m2,mxfp8,mxfp4")
+            _, found = self.measured(4, "-b", "4M", "-e", "4M", "--node-size", 2, "--collective", collective,
+                                     "--algorithm",
+                                     "2-hop", "--codec",
+                                     "int4:32+wide,int4:128+had32,int6:64+asym+s32,fp8e5m2,mxfp8,mxfp4")
             self.check_bytes(found, wire.Topology.uniform(2, 2))
 
     def test_three_ranks_on_one_node(self):

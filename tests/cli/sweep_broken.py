@@ -64,7 +64,8 @@ class Broken(zpp.TestCase):
                     out = [f for f in findings if f["place"] == "out of place" and f["kind"]]
                     self.assertEqual({f["run"] for f in out}, {"timed", "checked"})
                     for finding in out:
-                        self.assertEqual((finding["rank"], finding["index"], finding["kind"]), ("1", "0", "never written"))
+                        self.assertEqual((finding["rank"], finding["index"], finding["kind"]),
+                                         ("1", "0", "never written"))
                         # The bound of a lossy sum may hold the poison beside a small value.
                         self.assertIn(int(finding["wrong"]), range(64 if codec == "none" else 48, 65))
 
@@ -100,7 +101,8 @@ class Broken(zpp.TestCase):
                 result = zpp.launch([(4, command)], cwd=self.folder, patient=True).end()
                 self.assertEqual(result.code, zpp.INVALID, result)
                 (row,) = json.loads(path.read_text())["results"]
-                self.assertRegex(row["out_of_place"]["verdict"], r"^INVALID: .* has the slope 1\.03\d+, not 1 within 0\.02")
+                self.assertRegex(row["out_of_place"]["verdict"],
+                                 r"^INVALID: .* has the slope 1\.03\d+, not 1 within 0\.02")
                 self.assertEqual(row["out_of_place"]["nwrong"], 0)
 
     def test_values_that_are_not_finite_get_lost(self):

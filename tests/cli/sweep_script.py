@@ -1,6 +1,6 @@
 # ctest: name=sweep_script timeout=300 labels=cli processors=2
-"""jobscripts/local/sweep.sh: each flag of each command that it would run exists; on the host it leaves tables and pictures,
-of emulated nodes too; a run that fails is its exit code; the peer without PyTorch says so."""
+"""jobscripts/local/sweep.sh: each flag of each command that it would run exists; on the host it leaves tables and
+pictures, of emulated nodes too; a run that fails is its exit code; the peer without PyTorch says so."""
 
 import json
 import os
@@ -42,7 +42,8 @@ class SweepScript(local_script.TestCase):
         deep = self.dry_run("--gpus", "4", "--layouts", "node", "--peer", "none", "--depths", "1,4")
         self.assertEqual([option(command, "--pipeline-depth") for command in deep], ["1", "4"])
         self.assertEqual([option(command, "-e") for command in commands[::2]], ["4G", "1G", "1G"])
-        self.assertEqual([option(command, "--algorithm") for command in commands[::2]], ["native,direct,native-images,1-hop", "auto", "auto"])
+        self.assertEqual([option(command, "--algorithm") for command in commands[::2]],
+                         ["native,direct,native-images,1-hop", "auto", "auto"])
 
     def test_algorithms(self):
         words = ("--gpus", "4", "--layouts", "node,emulated", "--peer", "none")
@@ -59,7 +60,8 @@ class SweepScript(local_script.TestCase):
         self.assertEqual(done.returncode, 0, done)
         study = self.folder / "results" / "here" / "sweep"
         (tables,) = [path for path in study.iterdir() if path.is_dir() and path.name != "runs"]
-        self.assertIn("## all_gather world bfloat16, 4 ranks on 1 node, out-of-place\n", (tables / "node.md").read_text())
+        self.assertIn("## all_gather world bfloat16, 4 ranks on 1 node, out-of-place\n",
+                      (tables / "node.md").read_text())
         self.assertIn("int8:256 native-images mpi", (tables / "node.md").read_text())
         self.assertIn("4 ranks on 2 nodes, emulated", (tables / "emulated.md").read_text())
         self.assertIn("2-hop", (tables / "emulated.md").read_text())
@@ -74,7 +76,8 @@ class SweepScript(local_script.TestCase):
 
     def test_bad_usage(self):
         for words in (["--layouts", "rack"], ["--frob", "1"], ["--backend", "tpu"], ["--gpus", "0"], ["--sizes"],
-                      ["--sizes", "4G"], ["--depths", "1,x"], ["--emulated-sizes", "1:x"], ["--peer", "jax"], ["--gpus", "3", "--layouts", "emulated"]):
+                      ["--sizes", "4G"], ["--depths", "1,x"], ["--emulated-sizes", "1:x"], ["--peer", "jax"],
+                      ["--gpus", "3", "--layouts", "emulated"]):
             with self.subTest(words=words):
                 done = self.script("--gpus", "4", *words)
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
@@ -86,7 +89,8 @@ class SweepScript(local_script.TestCase):
         self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.ENVIRONMENT, 1), done)
         self.assertIn("install the package torch", done.stderr)
         place = {**os.environ, "RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0"}
-        for words in (["--node-size", "3"], ["-b", "2K", "-e", "1K"], ["-f", "1"], ["-b", "1T"], ["--collective", "broadcast"],
+        for words in (["--node-size", "3"], ["-b", "2K", "-e", "1K"], ["-f", "1"], ["-b", "1T"],
+                      ["--collective", "broadcast"],
                       ["--max-seconds", "0"], ["-w", "0"]):
             self.assertEqual(run(*PEER, *words, env=place).returncode, zpp.USAGE, words)
 

@@ -1,6 +1,6 @@
 # ctest: name=torch_accelerate timeout=600 labels=cli,torch processors=2
-"""examples/accelerate: accelerate's loop and the Trainer of transformers train on CPUs with codecs as they do without, and print
-what was sent."""
+"""examples/accelerate: accelerate's loop and the Trainer of transformers train on CPUs with codecs as they do without,
+and print what was sent."""
 
 import sys
 import tempfile

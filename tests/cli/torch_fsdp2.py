@@ -1,7 +1,7 @@
 # ctest: name=torch_fsdp2 timeout=600 labels=cli,torch processors=2
-"""zeropp.torch.compress() on models that FSDP2 shards over gloo. Codecs that lose nothing of what is sent give the bits of plain
-FSDP2, whatever of FSDP2 is used; others give what encoding and decoding by hand gives; bytes are the predicted ones; what
-cannot be is refused in one line."""
+"""zeropp.torch.compress() on models that FSDP2 shards over gloo. Codecs that lose nothing of what is sent give the bits
+of plain FSDP2, whatever of FSDP2 is used; others give what encoding and decoding by hand gives; bytes are the predicted
+ones; what cannot be is refused in one line."""
 
 import os
 import sys
@@ -42,7 +42,8 @@ def bits_of_plain():
         plain, compressed = models.make(world, **way), models.make(world, **way)
         zeropp.torch.compress(compressed, **LOSSLESS)
         for micro_steps in (1, 2):
-            losses = models.train(plain, rank, micro_steps=micro_steps), models.train(compressed, rank, micro_steps=micro_steps)
+            losses = models.train(plain, rank, micro_steps=micro_steps), models.train(compressed, rank,
+                                                                                      micro_steps=micro_steps)
             same = losses[0] == losses[1] and torch.equal(models.weights(plain), models.weights(compressed))
             rows = zeropp.torch.report(compressed)
             by_library = sum(row.calls for row in rows if row.algorithm != "torch")
@@ -74,9 +75,9 @@ def own_gradients(model, rank):
 
 
 def without_codecs():
-    """Gradients and 20 steps with "none", which over transport="torch" leaves every collective to PyTorch and has the bits of plain
-    FSDP2. The library's reductions add four ranks in another order than NCCL's: sums there agree to the rounding of fp32. A wrong
-    factor shows in the gradients alone, since AdamW hides it."""
+    """Gradients and 20 steps with "none", which over transport="torch" leaves every collective to PyTorch and has the
+    bits of plain FSDP2. The library's reductions add four ranks in another order than NCCL's: sums there agree to the
+    rounding of fp32. A wrong factor shows in the gradients alone, since AdamW hides it."""
     import zeropp.torch
 
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -160,17 +161,20 @@ def default_codecs(reshard):
 
 
 def groups_of_a_node():
-    """FSDP2 makes a process group for each module that reshards to a node; how many, and how many sets of ranks they are."""
+    """FSDP2 makes a process group for each module that reshards to a node; how many, and how many sets of ranks they
+    are."""
     import zeropp.torch
 
-    model = zeropp.torch.compress(models.make(dist.get_world_size(), reshard=2), min_bytes=0, inside_node="int8:32", transport=TRANSPORT)
+    model = zeropp.torch.compress(models.make(dist.get_world_size(), reshard=2), min_bytes=0, inside_node="int8:32",
+                                  transport=TRANSPORT)
     models.train(model, dist.get_rank(), steps=2)
     communicators = model.blocks[0]._zeropp_hooks[0].plans.communicators
     return len(communicators.of_groups), len(communicators.of_ranks)
 
 
 def hybrid():
-    """FSDP2's hybrid sharding: gathers and reductions of the shard group are compressed, the replicas' all-reduce is not."""
+    """FSDP2's hybrid sharding: gathers and reductions of the shard group are compressed, the replicas' all-reduce is
+    not."""
     import zeropp.torch
 
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -236,7 +240,8 @@ def frozen_replica(**way):
     sent, same = [], []
     for _ in range(3):
         same.append(models.train(plain, rank, steps=2) == models.train(compressed, rank, steps=2))
-        sent.append(sum(row.between_nodes for row in zeropp.torch.report(compressed) if row.phase == "gather of a frozen replica"))
+        sent.append(sum(row.between_nodes for row in zeropp.torch.report(compressed)
+                        if row.phase == "gather of a frozen replica"))
     for change in (halve_the_shard, halve_the_parameter, load_halved):
         for model in (plain, compressed):
             change(model)
@@ -273,7 +278,8 @@ def clipped():
 
 
 def without_gradients():
-    """A forward under no_grad() has the values of plain FSDP2, and gathers by the library; training goes on behind it."""
+    """A forward under no_grad() has the values of plain FSDP2, and gathers by the library; training goes on behind
+    it."""
     import zeropp.torch
 
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -286,8 +292,8 @@ def without_gradients():
 
 
 def after_a_gradient_that_is_not_finite():
-    """Whether all gradients are finite, by step, of which the second has an infinite loss on the last rank: without error
-    feedback and with it."""
+    """Whether all gradients are finite, by step, of which the second has an infinite loss on the last rank: without
+    error feedback and with it."""
     import zeropp.torch
 
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -367,7 +373,8 @@ def ddp():
     dist.all_gather(gathered, results[2])
     scale = results[0].abs().max()
     return (torch.allclose(results[0], results[1], rtol=1e-6, atol=1e-9),
-            ((results[0] - results[2]).abs().max() / scale).item(), all(torch.equal(each, gathered[0]) for each in gathered))
+            ((results[0] - results[2]).abs().max() / scale).item(),
+            all(torch.equal(each, gathered[0]) for each in gathered))
 
 
 def without_the_last_rank():
@@ -389,13 +396,15 @@ def without_the_last_rank():
 
 def on_two_nodes():
     return {function.__name__: function() for function in
-            (bits_of_plain, divided, without_codecs, gathers_and_sums, saved_and_loaded, frozen_replica, frozen_beside_adapters,
+            (bits_of_plain, divided, without_codecs, gathers_and_sums, saved_and_loaded, frozen_replica,
+             frozen_beside_adapters,
              frozen_with_the_head, excluded, refusals, ddp, clipped, without_gradients,
              after_a_gradient_that_is_not_finite)}
 
 
 def on_four_ranks():
-    return {"by layer": default_codecs(True), "hpZ": default_codecs(2), "groups of a node": groups_of_a_node(), "hybrid": hybrid(), "none": without_codecs(),
+    return {"by layer": default_codecs(True), "hpZ": default_codecs(2), "groups of a node": groups_of_a_node(),
+            "hybrid": hybrid(), "none": without_codecs(),
             "by hand": gathers_and_sums(), "ddp": ddp(), "refusals": refusals(),
             "not finite": after_a_gradient_that_is_not_finite()}
 
@@ -437,7 +446,8 @@ class Compress(unittest.TestCase):
     def check_recovery(self, found):
         self.assertEqual(len(found), 3)
         for feedback, finite in found.items():
-            self.assertEqual(finite, [1, 0, 1, 1], f"error feedback {feedback}: one infinite loss, then two that are finite")
+            self.assertEqual(finite, [1, 0, 1, 1],
+                             f"error feedback {feedback}: one infinite loss, then two that are finite")
 
     def check_refusals(self, found, expected):
         self.assertEqual(found.keys(), expected.keys())
@@ -451,7 +461,8 @@ class Compress(unittest.TestCase):
             self.check_losses(found["by layer"])
             self.check_losses(found["hpZ"])
             algorithms = {(row.phase, row.algorithm) for row in found["hpZ"][1] if row.module.startswith("blocks")}
-            self.assertEqual(algorithms, {("forward gather", "two-level"), ("backward gather", "torch"), ("reduce", "2-hop")})
+            self.assertEqual(algorithms, {("forward gather", "two-level"), ("backward gather", "torch"),
+                                          ("reduce", "2-hop")})
             self.assertEqual(sum(row.between_nodes for row in found["hpZ"][1] if row.phase == "backward gather"), 0)
             groups, sets = found["groups of a node"]
             self.assertEqual(sets, 2, "process groups of the same ranks have a communicator each")

@@ -1,7 +1,7 @@
 # ctest: name=torch_report timeout=600 labels=cli,torch processors=2
 """zeropp.torch.report(): names are those of the model that is reported, what compress() has not seen is named with the
-reason, bytes that nobody counted are called modelled and count in a sum of their own. Nodes are told apart by their host names
-where neither the call nor the launcher says how many ranks they have."""
+reason, bytes that nobody counted are called modelled and count in a sum of their own. Nodes are told apart by their
+host names where neither the call nor the launcher says how many ranks they have."""
 
 import os
 import re
@@ -39,7 +39,8 @@ def modules(model):
 
 
 def again_for_a_part():
-    """Names after a second call for a part of the model, of the model and of the part; and the part's codec, the default."""
+    """Names after a second call for a part of the model, of the model and of the part; and the part's codec, the
+    default."""
     import zeropp.torch
 
     model = zeropp.torch.compress(models.make(dist.get_world_size()), weights="int4:128", **FAST)

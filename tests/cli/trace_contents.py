@@ -134,7 +134,8 @@ class Output(zpp.TestCase):
         self.assertEqual(lines[-1].split(), ["VALID", str(self.out / "train.h5")])
 
     def test_bytes_have_three_digits(self):
-        for flags in (["--micro-batch-size", "1"], ["--hidden-size", "256"], ["--hidden-size", "1024", "--num-attention-heads", "16"]):
+        for flags in (["--micro-batch-size", "1"], ["--hidden-size", "256"],
+                      ["--hidden-size", "1024", "--num-attention-heads", "16"]):
             result = self.check_ok(self.train(2, "--node-size", "1", "--train-iters", "1", *flags))
             shown = re.search(r"  ([0-9.]+) MB across nodes$", result.stdout, re.MULTILINE).group(1)
             sent = self.trace()[1]["steps"]["bytes_inter_node"][0] / 1e6

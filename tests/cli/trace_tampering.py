@@ -1,6 +1,7 @@
 # ctest: name=trace_tampering labels=cli timeout=120
-"""Traces that somebody or something has changed: bits that are flipped, ends that are cut off, attributes that were replaced. The checker finds
-it, or reads what was written; nothing else happens. ZEROPP_TAMPERINGS=N flips that many bits, ZEROPP_TAMPERING_SEED=S others."""
+"""Traces that somebody or something has changed: bits that are flipped, ends that are cut off, attributes that were
+replaced. The checker finds it, or reads what was written; nothing else happens. ZEROPP_TAMPERINGS=N flips that many
+bits, ZEROPP_TAMPERING_SEED=S others."""
 
 import os
 import pathlib
@@ -15,7 +16,8 @@ SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 FLIPS = int(os.environ.get("ZEROPP_TAMPERINGS", "60"))
 SEED = int(os.environ.get("ZEROPP_TAMPERING_SEED", "1"))
 # What the run was called with and made of, which nothing else in the file says again.
-FREE = {"blas_library", "build_type", "command_line", "cuda_versions", "cxx_compiler", "git_commit", "hdf5_version", "kernels", "kokkos_version",
+FREE = {"blas_library", "build_type", "command_line", "cuda_versions", "cxx_compiler", "git_commit", "hdf5_version",
+        "kernels", "kokkos_version",
         "mpi_library", "run_id", "started_at", "version"}
 
 
@@ -31,7 +33,8 @@ class Tampering(zpp.TestCase):
         super().setUp()
         self.path = self.out / "train.h5"
         if Tampering.written is None:
-            self.check_ok(self.train(2, "--node-size", 1, "--zero-quantized-gradients", "--eval-interval", 3, "--eval-iters", 1))
+            self.check_ok(self.train(2, "--node-size", 1, "--zero-quantized-gradients", "--eval-interval", 3,
+                                     "--eval-iters", 1))
             Tampering.written = self.path.read_bytes()
         self.out.mkdir(exist_ok=True)
         self.path.write_bytes(self.written)
@@ -66,7 +69,8 @@ class Tampering(zpp.TestCase):
         for length in (0, 1, 100, size // 3, size // 2):
             with self.subTest(length=length):
                 self.assertEqual(self.outcome(self.written[:length]), "detected")
-        for data in (self.written[:-1], self.written[:-1000], self.written + bytes(4096)):  # room that HDF5 has left may go
+        # Room that HDF5 has left may go.
+        for data in (self.written[:-1], self.written[:-1000], self.written + bytes(4096)):
             with self.subTest(length=len(data)):
                 self.assertNotEqual(self.outcome(data), "undetected")
 

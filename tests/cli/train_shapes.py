@@ -14,8 +14,9 @@ from local_script import option, run, whole_help
 SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "train_shapes.sh"
 PEER = (*zpp.VALIDATE, "peer-fsdp2")
 FEATURES = "none,none-flat,none-2hop,qwz,hpz,qgz,qwz-qgz,all"
-PEERS = ("fsdp2,fsdp2-compile,fsdp2-recompute,fsdp2-prefetch,fsdp2-compile-prefetch,fsdp2-symm,fsdp2-compile-autotune,fsdp2-cudnn,"
-         "fsdp2-pairs-root,fsdp2-keep,hybrid,hybrid-compile")
+PEERS = (
+    "fsdp2,fsdp2-compile,fsdp2-recompute,fsdp2-prefetch,fsdp2-compile-prefetch,fsdp2-symm,fsdp2-compile-autotune,"
+    "fsdp2-cudnn,fsdp2-pairs-root,fsdp2-keep,hybrid,hybrid-compile")
 PLUGINS = "both,lanes,both-torch,both-hpz,lanes-compile,both-hpz-compile"
 
 
@@ -46,7 +47,8 @@ class TrainShapes(local_script.TestCase):
     def test_every_flag_exists(self):
         known = {"zpp_train": flags_of(zpp.TRAIN), "peer-fsdp2": flags_of(*PEER)}
         for peers in ("auto", PEERS):
-            commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--plugins", PLUGINS, "--shapes",
+            commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--plugins", PLUGINS,
+                                    "--shapes",
                                     "124m,1.64b,6.86b,9.4b,18.7b,tiny", "--", "--pipeline-depth", "2")
             self.assertGreater(len(commands), 6 * 3 * (8 + 3))
             for command in commands:
@@ -58,7 +60,8 @@ class TrainShapes(local_script.TestCase):
     def test_both_sides_train_the_same_model(self):
         shared = ("--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length", "--micro-batch-size",
                   "--vocab-size", "--node-size", "-n")
-        wanted = {("124m", None): ("12", "768", "12", "1024", "16"), ("1.64b", None): ("48", "1600", "25", "1024", "8"), ("6.86b", "2"): ("32", "4096", "32", "2048", "4"),
+        wanted = {("124m", None): ("12", "768", "12", "1024", "16"), ("1.64b", None): ("48", "1600", "25", "1024", "8"),
+                  ("6.86b", "2"): ("32", "4096", "32", "2048", "4"),
                   ("9.4b", "2"): ("20", "6144", "48", "512", "1"), ("18.7b", "2"): ("40", "6144", "48", "512", "1")}
         for (shape, nodes), sizes in wanted.items():
             commands = self.dry_run("--gpus", "4", "--shapes", shape, "--layouts", "emulated" if nodes else "node")
@@ -74,7 +77,8 @@ class TrainShapes(local_script.TestCase):
             self.assertEqual(len({option(command, "--json") for command in commands}), len(commands))
 
     def test_the_plugin_trains_what_its_peer_trains(self):
-        commands = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated", "--features", "", "--peers", "fsdp2",
+        commands = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated", "--features", "",
+                                "--peers", "fsdp2",
                                 "--plugins", PLUGINS)
         plain, *plugins, _ = commands
         self.assertEqual([("--compile" in command, option(command, "--reshard")) for command in plugins],
@@ -85,27 +89,33 @@ class TrainShapes(local_script.TestCase):
             self.assertEqual(json.loads(arguments)["node_size"], int(option(plain, "--node-size")))
             for flag in ("--num-layers", "--hidden-size", "--steps", "--warmup", "--node-size", "--micro-batch-size"):
                 self.assertEqual(option(command, flag), option(plain, flag))
-        on_one_node = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "node", "--features", "", "--peers", "", "--plugins", PLUGINS)
+        on_one_node = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "node", "--features", "",
+                                   "--peers", "", "--plugins", PLUGINS)
         self.assertEqual(len(on_one_node), 4, "hpZ on one node")
 
     def test_variants_run_in_turn(self):
         """Each word of a peer's name is a flag of it, and rounds go through all peers, plugins and features."""
-        flags = {"fsdp2": [], "fsdp2-compile-prefetch": ["--compile", "--prefetch", "2"], "fsdp2-symm": ["--symmetric-memory"],
+        flags = {"fsdp2": [], "fsdp2-compile-prefetch": ["--compile", "--prefetch", "2"],
+                 "fsdp2-symm": ["--symmetric-memory"],
                  "fsdp2-compile-autotune": ["--compile", "--compile", "--autotune"], "fsdp2-recompute": ["--recompute"],
-                 "fsdp2-pairs-root-keep-cudnn": ["--blocks-per-group", "2", "--root-group", "--keep-weights", "--attention", "cudnn"],
+                 "fsdp2-pairs-root-keep-cudnn": ["--blocks-per-group", "2", "--root-group", "--keep-weights",
+                                                 "--attention", "cudnn"],
                  "hybrid-compile": ["--hybrid", "2", "--compile"]}
-        words = ["--gpus", "4", "--shapes", "tiny", "--layouts", "emulated", "--repeat", "3", "--peers", ",".join(flags)]
+        words = ["--gpus", "4", "--shapes", "tiny", "--layouts", "emulated", "--repeat", "3",
+                 "--peers", ",".join(flags)]
         for features, rounds in (("", 3), ("none,all", 4)):
             commands = self.dry_run(*words, "--features", features)
             trained = [command for command in commands if "peer-fsdp2" not in command]
             self.assertEqual(len(trained), 3 * len(features.split(",")) if features else 0)
-            of_peers = [command[command.index("--node-size") + 2:command.index("--json")] for command in commands if command not in trained]
+            of_peers = [command[command.index("--node-size") + 2:command.index("--json")] for command in commands
+                        if command not in trained]
             self.assertEqual(of_peers, list(flags.values()) * rounds)
             self.assertEqual(len({option(command, "--json") for command in commands}), len(commands))
 
     def test_one_gpu_is_compared_with_pytorch_alone(self):
         commands = self.dry_run("--gpus", "1", "--shapes", "124m,1.64b", "--layouts", "node", "--features", "none")
-        peers = [{word for word in command if word in ("--plain", "--compile")} for command in commands if "peer-fsdp2" in command]
+        peers = [{word for word in command if word in ("--plain", "--compile")} for command in commands
+                 if "peer-fsdp2" in command]
         self.assertEqual(peers, [{"--plain"}, {"--plain", "--compile"}, {"--compile"}] * 4)
         self.assertEqual(len(commands), len(peers) + 2)
 
@@ -142,7 +152,8 @@ class TrainShapes(local_script.TestCase):
     def test_ends_what_a_run_leaves(self):
         marker = f"3600.{os.getpid()}"
         python = self.python(f"sleep {marker} >/dev/null 2>&1 &\nsleep 60")
-        done = self.script("--gpus", "2", "--shapes", "tiny", "--backend", "host", "--layouts", "node", "--features", "",
+        done = self.script("--gpus", "2", "--shapes", "tiny", "--backend", "host", "--layouts", "node",
+                           "--features", "",
                            "--peers", "fsdp2", "--python", python, "--limit", "1")
         self.assertEqual(done.stdout.count("ended by the time limit"), 1, done)
         left = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if marker in read(path)]
@@ -150,7 +161,8 @@ class TrainShapes(local_script.TestCase):
 
     def test_bad_usage(self):
         for words in (["--shapes", "2b"], ["--features", "qwzz"], ["--peers", "ddp"], ["--peers", "fsdp2-fast"],
-                      ["--peers", "plain"], ["--peers", "plain-prefetch", "--gpus", "1"], ["--repeat", "0"], ["--plugins", "gloo"], ["--layouts", "rack"],
+                      ["--peers", "plain"], ["--peers", "plain-prefetch", "--gpus", "1"], ["--repeat", "0"],
+                      ["--plugins", "gloo"], ["--layouts", "rack"],
                       ["--frob", "1"], ["--backend", "tpu"], ["--gpus", "0"], ["--steps"],
                       ["--gpus", "3", "--layouts", "emulated"]):
             with self.subTest(words=words):

@@ -1,6 +1,7 @@
 # ctest: name=update_in_backward cuda=mpi,nccl timeout=300 labels=cli processors=4
-"""zeropp.update_in_backward: the parameters, norms and bytes of a run without it, in less memory; refused, with one line, beside what
-needs all gradients at once; a gradient that is not finite ends the run; a run that was resumed goes on as one that was not."""
+"""zeropp.update_in_backward: the parameters, norms and bytes of a run without it, in less memory; refused, with one
+line, beside what needs all gradients at once; a gradient that is not finite ends the run; a run that was resumed goes
+on as one that was not."""
 
 import json
 
@@ -15,12 +16,14 @@ RUNS = [
     (4, ["--bf16", "--zero-stage", 3, *BLOCKS]),
     (2, ["--bf16", "--zero-stage", 2, *BLOCKS, "--optimizer", "Lion"]),
     (3, ["--bf16", "--zero-stage", 3, "--reduce-bucket-size", 9000, "--tied-head", "--gradient-dtype", "bf16"]),
-    (4, ["--bf16", "--zero-stage", 3, "--node-size", 2, "--zero-quantized-weights", "--zero-quantized-gradients", "--zero-hpz-partition-size", 2,
+    (4, ["--bf16", "--zero-stage", 3, "--node-size", 2, "--zero-quantized-weights", "--zero-quantized-gradients",
+         "--zero-hpz-partition-size", 2,
          "--error-feedback", "both", "--reduce-bucket-size", 30000]),
     (2, ["--bf16", "--zero-stage", 3, *BLOCKS, "--no-overlap-comm", "--param-persistence-threshold", 30000]),
     (1, ["--bf16", "--zero-stage", 3, *BLOCKS, "--moments", "int8"]),
     (2, ["--zero-stage", 2, *BLOCKS, "--eval-interval", 1, "--eval-iters", 1]),
-    (2, ["--bf16", "--zero-stage", 3, *BLOCKS, "--zero-quantized-weights", "--adaptive-bits", "weights", "--adaptive-bits-interval", 2]),
+    (2, ["--bf16", "--zero-stage", 3, *BLOCKS, "--zero-quantized-weights", "--adaptive-bits", "weights",
+         "--adaptive-bits-interval", 2]),
     (2, ["--bf16", "--zero-stage", 2, *BLOCKS, "--zero-quantized-gradients", "--codec-schedule", json.dumps(SCHEDULE)]),
 ]
 REFUSED = {
@@ -52,7 +55,8 @@ class UpdateInBackward(zpp.TestCase):
                     self.assertEqual(after["steps"][column], before["steps"][column])
                 for bytes_sent in ("wire_bytes_intra", "wire_bytes_inter"):
                     self.assertEqual(after["collectives"][bytes_sent], before["collectives"][bytes_sent])
-                kept = [dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"])) for groups in (before, after)]
+                kept = [dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
+                        for groups in (before, after)]
                 self.assertLess(kept[1]["gradient_shard"], 0.8 * kept[0]["gradient_shard"])
                 for part in ("master", "moments", "arena"):
                     self.assertEqual(kept[1][part], kept[0][part])
@@ -61,7 +65,8 @@ class UpdateInBackward(zpp.TestCase):
         plain, before = self.run_of(2, [], "plain")
         early, after = self.run_of(2, ["--update-in-backward"], "early")
         self.assertEqual(early, plain)
-        kept = [dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))["gradient_shard"] for groups in (before, after)]
+        kept = [dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))["gradient_shard"]
+                for groups in (before, after)]
         self.assertLess(abs(kept[1] - kept[0]), 8 * 64 * 4)  # each unit's begins on 256 bytes
 
     def test_the_host_counts_updates_as_the_optimizer(self):
@@ -72,18 +77,21 @@ class UpdateInBackward(zpp.TestCase):
 
     def test_refusals(self):
         for number, (key, words) in enumerate(REFUSED.items()):
-            result = self.train(4, *MODEL, *STEPS, *words, "--update-in-backward", out=self.folder / f"refused-{number}")
+            result = self.train(4, *MODEL, *STEPS, *words,
+                                "--update-in-backward", out=self.folder / f"refused-{number}")
             self.check_fails(result, zpp.USAGE, "zeropp.update_in_backward", key)
 
     def test_a_gradient_that_is_not_finite(self):
-        result = self.train(2, *MODEL, *STEPS, "--optimizer", "SGD", "--lr", 1e30, "--update-in-backward", out=self.folder / "infinite")
+        result = self.train(2, *MODEL, *STEPS, "--optimizer", "SGD", "--lr", 1e30,
+                            "--update-in-backward", out=self.folder / "infinite")
         self.assertEqual(result.code, zpp.INVALID, result)
         self.assertIn("zeropp.update_in_backward had updated weights", result.stderr)
 
     def test_restart(self):
         whole, _ = self.run_of(2, ["--update-in-backward"], "whole")
         saved = self.folder / "saved"
-        self.check_ok(self.train(2, *MODEL, "--train-iters", 2, "--update-in-backward", "--save", saved, out=self.folder / "first"))
+        self.check_ok(self.train(2, *MODEL, "--train-iters", 2, "--update-in-backward", "--save", saved,
+                                 out=self.folder / "first"))
         again, _ = self.run_of(2, ["--update-in-backward", "--load", saved], "again")
         self.assertEqual(again, whole)
 

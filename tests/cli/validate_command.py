@@ -1,6 +1,6 @@
 # ctest: name=validate_command timeout=240 labels=cli,oracle
-"""zpp-validate itself: every command begins its help with an example that its parser takes; what was a documented script is still called by
-its path; a name that is none gets the nearest; and a command imports no other's modules."""
+"""zpp-validate itself: every command begins its help with an example that its parser takes; what was a documented
+script is still called by its path; a name that is none gets the nearest; and a command imports no other's modules."""
 
 import ast
 import json
@@ -23,7 +23,8 @@ CALLED_BY_PROGRAMS = {"html"}  # which name the Python: it says itself what that
 SKIPPED, USAGE, ENVIRONMENT = 77, 2, 3
 
 
-# Prints the help of the commands that it is given, each in a process of its own, so that none finds what another imported.
+# Prints the help of the commands that it is given, each in a process of its own, so that none finds what another
+# imported.
 HELPS = """
 import json, multiprocessing, sys, validate
 with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
@@ -62,7 +63,8 @@ class ValidateCommand(unittest.TestCase):
             self.assertTrue(done.stdout.startswith(f"example: zpp-validate {name} {command.example}\n"), done)
             self.assertIn(command.summary, done.stdout)
             flags = {word for word in shlex.split(command.example) if word.startswith("-")}
-            self.assertEqual(flags - set(re.findall(r"(?<!\w)--?[a-z][\w-]*", done.stdout.partition("\n")[2])), set(), name)
+            self.assertEqual(flags - set(re.findall(r"(?<!\w)--?[a-z][\w-]*", done.stdout.partition("\n")[2])),
+                             set(), name)
         self.assertEqual(validate.run("html", "--help-all").stdout, validate.run("html", "--help").stdout,
                          "zpp_plan report --help-all")
 
@@ -80,7 +82,8 @@ class ValidateCommand(unittest.TestCase):
             name = next(name for name, command in COMMANDS.items() if command.module.endswith(f".{link.stem}"))
             self.assertEqual(link.resolve(), VALIDATION / "zpp-validate")
             done = validate.run("--help", program=link)
-            self.assertEqual((done.returncode, done.stderr), (0, f"zpp-validate: {link} is now zpp-validate {name}\n"), done)
+            self.assertEqual((done.returncode, done.stderr), (0, f"zpp-validate: {link} is now zpp-validate {name}\n"),
+                             done)
             self.assertEqual(done.stdout, validate.run(name, "--help").stdout)
         called = run("--help", program=links[-1])
         self.assertEqual((called.returncode, called.stdout, called.stderr), (done.returncode, done.stdout, done.stderr))
@@ -90,10 +93,12 @@ class ValidateCommand(unittest.TestCase):
             pathlib.Path(folder, "h5py.py").write_text("raise ModuleNotFoundError('none', name='h5py')\n")
             done = run("check", "no.h5", env={**os.environ, "PYTHONPATH": folder})
         self.assertEqual((done.returncode, done.stdout), (ENVIRONMENT, ""), done)
-        self.assertRegex(done.stderr, r"^zpp-validate: error: \S+ has no module h5py: install it there, or .* /usr/bin/python3 \S+/zpp-validate\n$")
+        self.assertRegex(done.stderr, r"^zpp-validate: error: \S+ has no module h5py: install it there, or .* "
+                         r"/usr/bin/python3 \S+/zpp-validate\n$")
 
     def test_help_without_a_module(self):
-        """Every command says what it does where Python has no NumPy; where a command needs none, the help is the whole one."""
+        """Every command says what it does where Python has no NumPy; where a command needs none, the help is the whole
+        one."""
         names = [name for name in COMMANDS if name not in NEEDS_TORCH | CALLED_BY_PROGRAMS]
         found, short = helps_without("numpy", names), 0
         for name in names:
@@ -114,7 +119,8 @@ class ValidateCommand(unittest.TestCase):
 
     def test_a_command_is_alone(self):
         """Python itself says what was imported."""
-        for words, absent in ((["--help"], ("numpy", "h5py", "argparse")), (["sweep-table", "--help"], ("numpy", "h5py", "matplotlib")),
+        for words, absent in ((["--help"], ("numpy", "h5py", "argparse")),
+                              (["sweep-table", "--help"], ("numpy", "h5py", "matplotlib")),
                               (["check", "--help"], ("matplotlib", "scipy", "zpp_validate.tables"))):
             done = run("-X", "importtime", str(VALIDATION / "zpp-validate"), *words, program="-B")
             self.assertEqual(done.returncode, 0, done)
@@ -123,16 +129,19 @@ class ValidateCommand(unittest.TestCase):
             self.assertEqual(imported & set(absent), set(), words)
 
     def test_from_anywhere(self):
-        """Through a link, in a folder elsewhere, without PYTHONPATH, and where Python leaves out the folder of its script."""
+        """Through a link, in a folder elsewhere, without PYTHONPATH, and where Python leaves out the folder of its
+        script."""
         with tempfile.TemporaryDirectory() as folder:
             link = pathlib.Path(folder) / "zpp-validate"
             link.symlink_to(VALIDATION / "zpp-validate")
             for isolated in ([], ["-I"]):
-                done = run(*isolated, str(link), "--help", program="-B", cwd=folder, env={**os.environ, "PYTHONPATH": ""})
+                done = run(*isolated, str(link), "--help", program="-B", cwd=folder,
+                           env={**os.environ, "PYTHONPATH": ""})
                 self.assertEqual((done.returncode, done.stdout), (0, run("--help").stdout), done)
 
     def test_details(self):
-        self.assertEqual(command_line.details("Title.\n\nusage: zpp-validate x\n\nMore.\nAnd more.\n\nLast.\n"), "More.\nAnd more.\n\nLast.")
+        self.assertEqual(command_line.details("Title.\n\nusage: zpp-validate x\n\nMore.\nAnd more.\n\nLast.\n"),
+                         "More.\nAnd more.\n\nLast.")
         self.assertEqual(command_line.details(""), "")
 
 

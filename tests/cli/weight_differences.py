@@ -1,7 +1,7 @@
 # ctest: name=weight_differences cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""Weight differences in zpp_train: bytes, memory and checkpoints are those of the closed forms, all nodes end with the same copy, tampering
-with what says so is found, a run that goes on from its checkpoint has the bits of one that does not, and what is wrong is refused with one
-line."""
+"""Weight differences in zpp_train: bytes, memory and checkpoints are those of the closed forms, all nodes end with the
+same copy, tampering with what says so is found, a run that goes on from its checkpoint has the bits of one that does
+not, and what is wrong is refused with one line."""
 
 import json
 import shutil
@@ -14,10 +14,12 @@ SCHEDULE = [{"weight_codec": "int6:64"}, {"from_step": 4, "units": ["h.1"], "wei
 # Name: flags.
 RUNS = {
     "defaults": [],
-    "interval": ["--weight-refresh-interval", "3", "--eval-interval", "2", "--eval-iters", "1", "--weight-copy-dtype", "fp32"],
+    "interval": ["--weight-refresh-interval", "3", "--eval-interval", "2", "--eval-iters", "1",
+                 "--weight-copy-dtype", "fp32"],
     "codecs": ["--weight-difference-codec", "int3:64+had32", "--weight-codec", "none", "--pipeline-depth", "2"],
     "schedule": ["--codec-schedule", json.dumps(SCHEDULE), "--gradient-accumulation-steps", "2"],
-    "units that stay": ["--param-persistence-threshold", "5000", "--all-gather-algorithm", "flat", "--max-reuse-distance", "20000", "--save", "kept", "--save-interval", "4"],
+    "units that stay": ["--param-persistence-threshold", "5000", "--all-gather-algorithm", "flat",
+                        "--max-reuse-distance", "20000", "--save", "kept", "--save-interval", "4"],
     "updates in backward": ["--update-in-backward"],
     "offload": ["--offload-optimizer", "cpu", "--offload-param", "cpu"],
 }
@@ -54,7 +56,8 @@ class WeightDifferences(zpp.TestCase):
         self.check_tampering(paths, CHANGES)
 
     def test_nodes_of_one_rank(self):
-        """A rank that is a node holds the whole copy, and gathers nothing from others; alone, it exchanges with itself."""
+        """A rank that is a node holds the whole copy, and gathers nothing from others; alone, it exchanges with
+        itself."""
         flags = [word for word in FLAGS if word not in zpp.ALL_FEATURES]
         flags += ["--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients"]
         for ranks in (1, 3):
@@ -92,21 +95,26 @@ class WeightDifferences(zpp.TestCase):
         self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
 
     def test_copies_that_are_not_used(self):
-        """A run without weight differences says that it gives the checkpoint's copies up; one of a checkpoint without copies does not."""
+        """A run without weight differences says that it gives the checkpoint's copies up; one of a checkpoint without
+        copies does not."""
         kept = self.folder / "kept"
         for words, told in ((["--weight-differences"], 1), ([], 0)):
             flags = [*zpp.ALL_FEATURES, "--bf16", "--train-iters"]
             self.check_ok(self.train(4, *flags, "3", *words, "--save", kept))
             result = self.train(4, *flags, "4", "--load", kept)
             self.assertEqual(result.code, zpp.OK, result)
-            self.assertEqual(result.stderr.count("copies of the weights, which weight differences are added to, are given up"), told, result)
+            self.assertEqual(result.stderr.count("copies of the weights, which weight differences are added to, are "
+                                                 "given up"), told, result)
             shutil.rmtree(kept)
 
     def test_refusals(self):
         for words, parts in (
-                (["--zero-stage", "0", "--zero-quantized-weights"], ("zero_quantized_weights", "set the stage to 1, 2 or 3")),
-                (["--node-size", "2", "--zero-hpz-partition-size", "2"], ("zeropp.weight_differences", "zero_quantized_weights")),
-                (["--node-size", "2", "--zero-quantized-weights"], ("zeropp.weight_differences needs", "zero_hpz_partition_size 2")),
+                (["--zero-stage", "0", "--zero-quantized-weights"],
+                 ("zero_quantized_weights", "set the stage to 1, 2 or 3")),
+                (["--node-size", "2", "--zero-hpz-partition-size", "2"],
+                 ("zeropp.weight_differences", "zero_quantized_weights")),
+                (["--node-size", "2", "--zero-quantized-weights"],
+                 ("zeropp.weight_differences needs", "zero_hpz_partition_size 2")),
                 (["--node-size", "1", "--zero-quantized-weights", "--zero-hpz-partition-size", "2"],
                  ("zeropp.weight_differences needs", "zero_hpz_partition_size 1")),
                 (["--node-size", "1", "--zero-quantized-weights", "--shard-group-size", "2"],

@@ -1,6 +1,7 @@
 # ctest: name=weight_differences_layouts labels=cli timeout=300 processors=4
-"""A run with weight differences goes on at other numbers of ranks and nodes: from the checkpoint's copies where a unit is padded to as many
-elements, else with whole weights, which one line says; and losses agree with those of a run that did not stop."""
+"""A run with weight differences goes on at other numbers of ranks and nodes: from the checkpoint's copies where a unit
+is padded to as many elements, else with whole weights, which one line says; and losses agree with those of a run that
+did not stop."""
 
 import statistics
 
@@ -8,7 +9,8 @@ import zpp
 
 FLAGS = ["--weight-differences", "--bf16", "--deterministic", "--lr", "0.01"]
 BATCH = 24  # sequences in a step, over all ranks
-ANEW = "weight differences begin anew with whole weights: the checkpoint has no copies of this dtype and number of elements"
+ANEW = ("weight differences begin anew with whole weights: the checkpoint has no copies of this dtype and number "
+        "of elements")
 GIVEN_UP = "copies of the weights, which weight differences are added to, are given up: this run sends none"
 STEPS, KEPT = 12, 6
 # Nodes and ranks of each, and whether the copies of 2 x 2 ranks can be gone on from.
@@ -16,7 +18,8 @@ LAYOUTS = {(2, 2): True, (2, 1): True, (4, 1): True, (2, 3): False, (3, 2): Fals
 
 
 def at(nodes, ranks):
-    return ["--node-size", ranks, "--zero-hpz-partition-size", ranks, "--zero-quantized-weights", "--zero-quantized-gradients",
+    return ["--node-size", ranks, "--zero-hpz-partition-size", ranks, "--zero-quantized-weights",
+            "--zero-quantized-gradients",
             "--micro-batch-size", BATCH // (nodes * ranks)]
 
 
@@ -53,7 +56,8 @@ class Layouts(zpp.TestCase):
             with self.subTest(layout=layout):
                 out = self.folder / f"{layout[0]} x {layout[1]}"
                 result = self.run_at(layout, *FLAGS, "--train-iters", STEPS, "--load", self.kept, out=out)
-                self.assertEqual((result.stderr.count(zpp.FROM_COPIES), result.stderr.count(ANEW)), (1, 0) if found else (0, 1), result)
+                self.assertEqual((result.stderr.count(zpp.FROM_COPIES), result.stderr.count(ANEW)), (1, 0) if found
+                                 else (0, 1), result)
                 self.check_rest(out)
                 copies = self.trace(out)[1]["weight_copies"]
                 self.assertEqual(copies["found"], "behind" if found else "none")
@@ -79,7 +83,8 @@ class Layouts(zpp.TestCase):
 
     def test_copies_of_another_type_begin_anew(self):
         out = self.folder / "fp32"
-        result = self.run_at((2, 2), *FLAGS, "--weight-copy-dtype", "fp32", "--train-iters", STEPS, "--load", self.kept, out=out)
+        result = self.run_at((2, 2), *FLAGS, "--weight-copy-dtype", "fp32", "--train-iters", STEPS, "--load", self.kept,
+                             out=out)
         self.assertEqual(result.stderr.count(ANEW), 1, result)
         self.check_rest(out)
 

@@ -1,7 +1,7 @@
 # ctest: name=checkpoint_disk labels=fault timeout=120 processors=2
-"""Where checkpoints cannot be written: a disk or a quota that is full or becomes so, a file system that is read-only or becomes so, a folder that
-vanishes or is another job's.
-One line, exit code 5, checkpoints from before stay whole, and nothing is left of what was begun."""
+"""Where checkpoints cannot be written: a disk or a quota that is full or becomes so, a file system that is read-only or
+becomes so, a folder that vanishes or is another job's. One line, exit code 5, checkpoints from before stay whole, and
+nothing is left of what was begun."""
 
 import shlex
 
@@ -45,7 +45,8 @@ class Mounts(mounts.MountCase):
         for words in ([], ["--gather-weights-on-save"]):
             with self.subTest(words=words):
                 self.out = self.folder / (words[0] if words else "out")
-                self.check_refused(self.run_there("", "--save-keep", "10", *words, quota=True), "Disk quota exceeded", 2)
+                self.check_refused(self.run_there("", "--save-keep", "10", *words, quota=True), "Disk quota exceeded",
+                                   2)
 
     def test_is_full(self):
         result = self.run_there('head -c 128m /dev/zero > "$out/filler" 2>/dev/null')
@@ -79,7 +80,8 @@ class TakenAway(zpp.TestCase):
         (kept / "step-000000999").mkdir()
         result = process.end()
         self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
-        self.assertRegex(result.errors()[0], rf"^cannot save the checkpoint after \d+ steps: {kept} holds one after 999 .*another job .* start again$")
+        self.assertRegex(result.errors()[0], rf"^cannot save the checkpoint after \d+ steps: {kept} holds one after "
+                         rf"999 .*another job .* start again$")
         (kept / "step-000000999").rmdir()
         self.assertEqual([entry.name for entry in kept.iterdir() if not entry.name.startswith("step-")], [], result)
         self.assertEqual(checkpoint.main([str(kept)]), 0)
@@ -92,7 +94,8 @@ class TakenAway(zpp.TestCase):
         kept.rename(away)
         result = process.end()
         self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
-        self.assertRegex(result.errors()[0], rf"^cannot save the checkpoint after \d+ steps: the folder {kept} is no longer there; another job .* start again$")
+        self.assertRegex(result.errors()[0], rf"^cannot save the checkpoint after \d+ steps: the folder {kept} is no "
+                         rf"longer there; another job .* start again$")
         self.assertEqual(list(self.out.iterdir()), [], result)
         self.assertEqual(checkpoint.main([str(away)]), 0)
 

@@ -1,8 +1,9 @@
 # ctest: name=checkpoint_kills timeout=400 labels=fault processors=4
-"""Training that saves in every step is killed, all its processes at once, at random times: what is complete afterwards is whole, by a
-checker that shares no code with what wrote it, and nothing complete was lost; going on from there, however often, ends in the bits of
-a run that was left alone, those of the nodes' copies among them, where weight differences need copies. ZEROPP_KILLS: how often [5];
-ZEROPP_KILL_SEED: of the times [20230616]; a line a kill is printed."""
+"""Training that saves in every step is killed, all its processes at once, at random times: what is complete afterwards
+is whole, by a checker that shares no code with what wrote it, and nothing complete was lost; going on from there,
+however often, ends in the bits of a run that was left alone, those of the nodes' copies among them, where weight
+differences need copies. ZEROPP_KILLS: how often [5]; ZEROPP_KILL_SEED: of the times [20230616]; a line a kill is
+printed."""
 
 import os
 import pathlib
@@ -20,9 +21,11 @@ SEED = int(os.environ.get("ZEROPP_KILL_SEED", "20230616"))
 STEPS = 150
 MOST_KILLS = 8 * KILLS  # as many where none of the first came while a checkpoint was written
 COMMON = ["--train-iters", STEPS, "--deterministic", "--bf16", "--log-interval", STEPS]
-QUANTIZED = [*COMMON, "--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients", "--error-feedback", "both"]
+QUANTIZED = [*COMMON, "--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients",
+             "--error-feedback", "both"]
 # Whole weights go in step 71 again: a copy that begins anew anywhere else has other bits than one that does not.
-DIFFERENCES = [*COMMON, *zpp.ALL_FEATURES, "--weight-differences", "--weight-refresh-interval", "70", "--eval-interval", "20", "--eval-iters", "1"]
+DIFFERENCES = [*COMMON, *zpp.ALL_FEATURES, "--weight-differences", "--weight-refresh-interval", "70",
+               "--eval-interval", "20", "--eval-iters", "1"]
 
 
 def everything_below(pid):
@@ -101,13 +104,15 @@ class Kills(zpp.TestCase):
             under_way = self.under_way() - left_before
             saving += bool(under_way)
             before, newest = newest, self.newest()
-            print(f"kill {kills} after {seconds:.3f} s: complete to step {newest}, left {' '.join(sorted(under_way)) or 'nothing'}", flush=True)
+            print(f"kill {kills} after {seconds:.3f} s: complete to step {newest}, left "
+                  f"{' '.join(sorted(under_way)) or 'nothing'}", flush=True)
             self.assertGreaterEqual(newest, before, "a complete checkpoint was lost")
         result = self.train(ranks, *words, *self.saving)
         self.assertEqual(result.code, zpp.OK, result)
         self.check_end(alone)
         self.assertGreater(saving, 0, "no kill came while a checkpoint was written")
-        print(f"{kills} kills, {saving} while a checkpoint was written or removed, {ends + 1} runs came to their end with the same bits")
+        print(f"{kills} kills, {saving} while a checkpoint was written or removed, {ends + 1} runs came to their end "
+              f"with the same bits")
 
     def test_what_is_complete_is_whole(self):
         self.check_kills(2, QUANTIZED)

@@ -156,7 +156,8 @@ class Mounts(mounts.MountCase):
 
     def test_full_at_the_end_of_the_run(self):
         """Filled once training runs: the last line of progress comes, then the error."""
-        result = self.inside("size=8m", self.once_running('head -c 16m /dev/zero > "$out/filler"'), "--train-iters", "1500", "--log-interval", "1",
+        result = self.inside("size=8m", self.once_running('head -c 16m /dev/zero > "$out/filler"'),
+                             "--train-iters", "1500", "--log-interval", "1",
                              at_line="step 1/")
         self.assertIn("step 1500/1500", result.stdout)
         self.check_refused(result, "No space left", left=["filler"])
@@ -171,7 +172,8 @@ class Mounts(mounts.MountCase):
         self.check_ok(self.train(2, out=self.folder / "earlier"))
         earlier = shlex.quote(str(self.folder / "earlier" / "train.h5"))
         fill = self.once_running('as_limited head -c 8m /dev/zero > "$out/filler"')
-        result = self.inside_quota(4 << 20, f'cp {earlier} "$out"; {fill}', "--train-iters", "1500", "--log-interval", "1", at_line="step 1/",
+        result = self.inside_quota(4 << 20, f'cp {earlier} "$out"; {fill}', "--train-iters", "1500",
+                                   "--log-interval", "1", at_line="step 1/",
                                    after=f'cmp {earlier} "$out/train.h5" && echo it is unchanged')
         self.assertIn("step 1500/1500", result.stdout)
         self.assertIn("it is unchanged", result.stdout)

@@ -2,8 +2,8 @@
 """Faults of the machine, in every program: what it exits with, what it says, and that nothing is lost. One table,
 FAULTS x programs; the programs are those of the build with hooks for faults (tests/support/planted_faults.cpp).
 
-Of every run: one error line at most, the result of an earlier run in the same folder stays as it is byte for byte unless a new one
-is complete, and no partial file is left."""
+Of every run: one error line at most, the result of an earlier run in the same folder stays as it is byte for byte
+unless a new one is complete, and no partial file is left."""
 
 import dataclasses
 import json
@@ -31,7 +31,8 @@ class App:
 
 APPS = {
     "train": App(RANKS, zpp.TINY + ["--zero-stage", "3"], 60),
-    "sweep": App(RANKS, ["-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--collective", "all_gather", "--algorithm", "direct",
+    "sweep": App(RANKS, ["-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--collective", "all_gather",
+                         "--algorithm", "direct",
                          "--backend", "host"], 42),
     "converge": App(RANKS, ["--config", "matrix.json"], 60),
     # One process: it has no other ranks, and sends nothing.
@@ -42,8 +43,8 @@ MULTIPLE = ("train", "sweep", "converge")
 
 @dataclasses.dataclass
 class Expected:
-    """Of a program with a fault. `words` may have {out}, its folder. `code`: of the launcher; None: any but 0. `verdict`: begin of the new
-    trace's, None where the old one stays."""
+    """Of a program with a fault. `words` may have {out}, its folder. `code`: of the launcher; None: any but 0.
+    `verdict`: begin of the new trace's, None where the old one stays."""
     apps: tuple
     code: int | None
     parts: tuple = ()
@@ -62,32 +63,42 @@ QUOTA = ("Disk quota exceeded", "free space there")
 FAULTS = {
     "a rank is killed": Expected(MULTIPLE, None, DIED, fault="kill:1:{n}"),
     "rank 0 is killed": Expected(MULTIPLE, None, ("rank 0 on ", *DIED[1:]), fault="kill:0:{n}"),
-    "a rank stops": Expected(("train", "sweep"), WATCHDOG, (*WAITS, "rank 1 on ", " is silent for ", " its last was "), words=("--timeout", "2"),
+    "a rank stops": Expected(("train", "sweep"), WATCHDOG, (*WAITS, "rank 1 on ", " is silent for ", " its last was "),
+                             words=("--timeout", "2"),
                              fault="stop:1:{n}"),
     "a rank is late": Expected(("train", "sweep"), zpp.OK, verdict="VALID", fault="late:1:{n}"),
-    "a message is lost": Expected(MULTIPLE, WATCHDOG, (*WAITS, " waits in exchange "), words=("--timeout", "2"), fault="drop:1:{n}"),
-    # The sweep knows every value (its operation is of a run whose result is looked at). Training has no checksums of messages: one flipped bit is a slightly other gradient
-    # or weight on one rank, which nothing tells from rounding; MPI and the network's own checksums are relied on.
-    "a message is damaged": Expected(("sweep",), zpp.INVALID, ("index ", "wanted "), verdict="INVALID", fault="corrupt:1:{n}"),
+    "a message is lost": Expected(MULTIPLE, WATCHDOG, (*WAITS, " waits in exchange "), words=("--timeout", "2"),
+                                  fault="drop:1:{n}"),
+    # The sweep knows every value (its operation is of a run whose result is looked at). Training has no checksums of
+    # messages: one flipped bit is a slightly other gradient or weight on one rank, which nothing tells from rounding;
+    # MPI and the network's own checksums are relied on.
+    "a message is damaged": Expected(("sweep",), zpp.INVALID, ("index ", "wanted "), verdict="INVALID",
+                                     fault="corrupt:1:{n}"),
     "a damaged message is not found": Expected(("train",), zpp.OK, verdict="VALID", fault="corrupt:1:{n}"),
     "the disk is full": Expected(tuple(APPS), zpp.IO, ("No space left", "free space"), fault="disk_full:0:1"),
     "the disk fails": Expected(tuple(APPS), zpp.IO, ("Input/output error", "another place"), fault="disk_error:0:1"),
     "a quota is used up": Expected(tuple(APPS), zpp.IO, QUOTA, fault="quota_write:0:1"),
-    "a quota is noticed when a file is flushed": Expected(tuple(APPS), zpp.IO, ("cannot flush ", *QUOTA), fault="quota_flush:0:1"),
+    "a quota is noticed when a file is flushed": Expected(tuple(APPS), zpp.IO, ("cannot flush ", *QUOTA),
+                                                          fault="quota_flush:0:1"),
     "a quota of files is used up": Expected(tuple(APPS), zpp.IO, ("cannot create ", *QUOTA), fault="quota_name:0:1"),
-    "the disk of a rank is full for a checkpoint": Expected(("train",), zpp.IO, ("No space left", "free space"), fault="disk_full:1:2",
+    "the disk of a rank is full for a checkpoint": Expected(("train",), zpp.IO, ("No space left", "free space"),
+                                                            fault="disk_full:1:2",
                                                             words=SAVING),
-    "the quota of a rank is used up for a checkpoint": Expected(("train",), zpp.IO, ("rank-00001.bin", *QUOTA), fault="quota_flush:1:2",
+    "the quota of a rank is used up for a checkpoint": Expected(("train",), zpp.IO, ("rank-00001.bin", *QUOTA),
+                                                                fault="quota_flush:1:2",
                                                                 words=SAVING),
-    "a rank has no memory to write a checkpoint": Expected(("train",), zpp.ENVIRONMENT, (*SAVES, "out of memory", "more ranks"),
+    "a rank has no memory to write a checkpoint": Expected(("train",), zpp.ENVIRONMENT,
+                                                           (*SAVES, "out of memory", "more ranks"),
                                                            fault="no_memory:1:2", words=SAVING),
     "a rank cannot start the thread that writes": Expected(("train",), zpp.ENVIRONMENT,
                                                            (*SAVES, "a thread cannot be started", "raise the limit"),
                                                            fault="no_thread:1:2", words=SAVING),
     "ranks share a core": Expected(("train", "sweep"), zpp.OK, verdict="VALID", launch=("taskset", "--cpu-list", "0")),
-    "another configuration": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "node_size"),
+    "another configuration": Expected(("train", "sweep"), zpp.USAGE,
+                                      ("different configurations", "rank 1", "node_size"),
                                       of_rank_1=("--node-size", "1")),
-    "another deadline": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "--timeout (5, rank 0 has 600)"),
+    "another deadline": Expected(("train", "sweep"), zpp.USAGE,
+                                 ("different configurations", "rank 1", "--timeout (5, rank 0 has 600)"),
                                  of_rank_1=("--timeout", "5")),
     "the clock of a rank is wrong": Expected(("train",), zpp.OK, verdict="VALID", fault="clock:1:86400"),
     "the clock of rank 0 is wrong": Expected(tuple(APPS), zpp.OK, verdict="VALID", fault="clock:0:86400"),
@@ -103,7 +114,8 @@ class Faults(zpp.TestCase):
     def run_app(self, name, out, expected=None):
         app = APPS[name]
         expected = expected or Expected((name,), zpp.OK)
-        command = [zpp.TEST_BIN / f"defective_{name}", *app.words, *(word.format(out=out) for word in expected.words), "--output", out]
+        command = [zpp.TEST_BIN / f"defective_{name}", *app.words, *(word.format(out=out) for word in expected.words),
+                   "--output", out]
         env = {"ZEROPP_FAULT": expected.fault.format(n=app.operation)} if expected.fault else {}
         groups = [(app.ranks, command)]
         if expected.launch or expected.of_rank_1:
@@ -118,7 +130,8 @@ class Faults(zpp.TestCase):
     def test_every_fault_in_every_program(self):
         before = dict(zip(APPS, zpp.side_by_side(self.healthy, APPS)))
         cases = [(fault, name) for fault, expected in FAULTS.items() for name in expected.apps]
-        for (fault, name), problem in zip(cases, zpp.side_by_side(lambda case: self.problem(*case, before[case[1]]), cases)):
+        for (fault, name), problem in zip(cases,
+                                          zpp.side_by_side(lambda case: self.problem(*case, before[case[1]]), cases)):
             with self.subTest(fault=fault, program=name):
                 self.assertIsNone(problem, problem)
 
@@ -169,7 +182,8 @@ class Faults(zpp.TestCase):
 
     def test_a_shared_core_is_named(self):
         """zpp_fabric looks at the placement."""
-        words = ["taskset", "--cpu-list", "0", zpp.BIN / "zpp_fabric", "--fabric-threshold", "1000", "--fabric-bytes", "4K",
+        words = ["taskset", "--cpu-list", "0", zpp.BIN / "zpp_fabric", "--fabric-threshold", "1000",
+                 "--fabric-bytes", "4K",
                  "--backend", "host", "--output", self.out]
         result = zpp.launch([(RANKS, words)], cwd=self.folder).end()
         self.assertIn(result.code, (zpp.OK, zpp.INVALID), result)

@@ -1,6 +1,7 @@
 # ctest: name=offload_faults labels=fault timeout=120 processors=2
-"""Where files that are offloaded to have no room, or fail while training runs: one line with the rank and the place, exit code 5, and
-checkpoints from before are whole; nothing is left in the folder. However a run ends: also by a signal that no process sees."""
+"""Where files that are offloaded to have no room, or fail while training runs: one line with the rank and the place,
+exit code 5, and checkpoints from before are whole; nothing is left in the folder. However a run ends: also by a signal
+that no process sees."""
 
 import contextlib
 import os
@@ -14,7 +15,8 @@ RANKS = 3
 
 
 def offloaded(disk):
-    return ["--zero-stage", "3", "--sub-group-size", "300", "--offload-optimizer", "nvme", "--offload-optimizer-nvme-path", disk,
+    return ["--zero-stage", "3", "--sub-group-size", "300", "--offload-optimizer", "nvme",
+            "--offload-optimizer-nvme-path", disk,
             "--offload-param", "nvme", "--offload-param-nvme-path", disk, "--offload-param-max-in-cpu", "0"]
 
 
@@ -38,13 +40,16 @@ class Fails(zpp.TestCase):
         return zpp.launch([(RANKS, command)], cwd=self.folder, env={"ZEROPP_FAULT": f"{kind}:1:{calls}"}).end()
 
     def test_in_the_midst_of_training(self):
-        """Initial values are as many writes as a step, and the weights that are made of them; every request of these sizes is one call."""
+        """Initial values are as many writes as a step, and the weights that are made of them; every request of these
+        sizes is one call."""
         step = self.transfers_of_a_step()
         for kind, calls, words in (("offload_full", step["writes"], ("write to", "No space left", "free space there")),
-                                   ("offload_error", step["reads"], ("read from", "Input/output error", "another place"))):
+                                   ("offload_error", step["reads"],
+                                    ("read from", "Input/output error", "another place"))):
             with self.subTest(kind):
                 kept = self.kept / kind
-                result = self.end_by(kind, 8 * calls, "--train-iters", "100", "--save", kept, "--save-interval", "1", "--save-keep", "50",
+                result = self.end_by(kind, 8 * calls, "--train-iters", "100", "--save", kept, "--save-interval", "1",
+                                     "--save-keep", "50",
                                      out=self.out / kind)
                 self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
                 for part in (*words, str(self.disk), "(rank 1 on "):
@@ -59,7 +64,8 @@ class Fails(zpp.TestCase):
         """With the bits of a run that nothing happened to."""
         whole = ["--deterministic", "--train-iters", "8"]
         calls = self.transfers_of_a_step()["writes"]
-        result = self.end_by("offload_full", 6 * calls, *whole, "--save", self.kept, "--save-interval", "1", out=self.out)
+        result = self.end_by("offload_full", 6 * calls, *whole, "--save", self.kept, "--save-interval", "1",
+                             out=self.out)
         self.assertEqual(result.code, zpp.IO, result)
         hashes = []
         for words in (["--load", self.kept], []):
@@ -81,7 +87,8 @@ class Fails(zpp.TestCase):
 class HasNoRoom(mounts.MountCase):
     def test_at_the_begin(self):
         """A tmpfs of 8 MiB, and 19 to put there."""
-        result = self.inside("size=8m", "", *offloaded(self.out), "--hidden-size", "256", "--train-iters", "100", "--log-interval", "1")
+        result = self.inside("size=8m", "", *offloaded(self.out), "--hidden-size", "256", "--train-iters", "100",
+                             "--log-interval", "1")
         self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
         for part in ("cannot reserve ", " bytes in ", "No space left", "free space there"):
             self.assertIn(part, result.errors()[0])

@@ -1,6 +1,6 @@
 # ctest: name=output_lock labels=fault timeout=120
-"""Two runs that would write one trace: the second is refused before its work, in every program that writes one; neither a crash nor an
-orderly end leaves a lock."""
+"""Two runs that would write one trace: the second is refused before its work, in every program that writes one; neither
+a crash nor an orderly end leaves a lock."""
 
 import fcntl
 import os
@@ -10,9 +10,11 @@ import signal
 import zpp
 
 MATRIX = {"base": {"train_batch_size": 1, "zeropp": {"backend": "host", "train_steps": 2, "evaluation_interval": 2,
-              "evaluation_batches": 1, "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 8}}},
+              "evaluation_batches": 1, "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32,
+                                                 "num_attention_heads": 2, "seq_length": 8}}},
           "seeds": [1], "settings": [{"name": "zero3", "level": "markov"}]}
-SWEEP = ["-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--collective", "all_gather", "--algorithm", "direct", "--backend", "host"]
+SWEEP = ["-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--collective", "all_gather", "--algorithm", "direct",
+         "--backend", "host"]
 PROGRAMS = {
     "train": zpp.TINY,
     "sweep": SWEEP,

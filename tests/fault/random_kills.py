@@ -1,7 +1,7 @@
 # ctest: name=random_kills labels=fault timeout=120 processors=4
-"""Kills a random rank of training and of sweeps at a random point: all others end within 30 seconds, not with exit code 0, and one line
-names the rank and its or the others' operation. Every other run has a launcher that does not end the ranks itself
-(Open MPI's --enable-recovery), as srun may be.
+"""Kills a random rank of training and of sweeps at a random point: all others end within 30 seconds, not with exit code
+0, and one line names the rank and its or the others' operation. Every other run has a launcher that does not end the
+ranks itself (Open MPI's --enable-recovery), as srun may be.
 
   random_kills.py [--count 2] [--seed 1] [--table FILE]     runs of each program; a row of each run
 
@@ -55,7 +55,8 @@ def kill_one(program, chance, alone):
     rank, lines = chance.randrange(RANKS), chance.randint(1, LINES)
     with tempfile.TemporaryDirectory(prefix="zpp-") as folder:
         out = pathlib.Path(folder) / "out"
-        process = zpp.Process([*zpp.MPIRUN, *recovery, "-n", str(RANKS), *keep, *COMMANDS[program], "--output", str(out)], cwd=folder,
+        process = zpp.Process([*zpp.MPIRUN, *recovery, "-n", str(RANKS), *keep, *COMMANDS[program],
+                               "--output", str(out)], cwd=folder,
                               patient=True)
         try:
             for number, _ in enumerate(process.process.stdout):
@@ -84,7 +85,8 @@ def kill_one(program, chance, alone):
             problem = f"rank {rank} was killed, and the ranks ended with {codes}"
         elif len(errors) != 1 or not found or int(found["rank"]) != rank:
             problem = f"rank {rank} was killed: {result.stderr}"
-        elif [path for path in out.rglob("*") if not path.name.startswith("flight-record.") and not path.name.endswith(".lock")]:
+        elif [path for path in out.rglob("*") if not path.name.startswith("flight-record.")
+              and not path.name.endswith(".lock")]:
             problem = f"left behind: {sorted(out.rglob('*'))}"
         shown = " ".join(str(codes[each]) for each in sorted(codes)) if alone else str(result.code)
         return rank, seconds + (left or 0), shown, line, problem
@@ -104,7 +106,8 @@ def main():
         done = zpp.side_by_side(lambda program: kill_one(program, chances[program], alone), COMMANDS)
         for program, (rank, time_left, code, line, problem) in zip(COMMANDS, done):
             launcher = "waits" if alone else "ends all"
-            rows.append("\t".join([program, launcher, str(rank), "-" if time_left is None else f"{time_left:.2f}", code, line]))
+            rows.append("\t".join([program, launcher, str(rank), "-" if time_left is None else f"{time_left:.2f}",
+                                   code, line]))
             seconds.setdefault((program, launcher), []).append(time_left or float("inf"))
             if problem:
                 problems.append(f"{program}, run {number}: {problem}")
@@ -112,7 +115,8 @@ def main():
             if arguments.table:
                 arguments.table.write_text("\n".join(rows) + "\n")
     for (program, launcher), each in seconds.items():
-        print(f"{program}, the launcher {launcher}: {len(each)} kills, all ranks gone after {statistics.median(each):.2f} s "
+        print(f"{program}, the launcher {launcher}: {len(each)} kills, all ranks gone after "
+              f"{statistics.median(each):.2f} s "
               f"(median), {max(each):.2f} s (most)")
     print(f"{len(problems)} of {len(rows) - 1} runs were not as they should be")
     return 1 if problems else 0

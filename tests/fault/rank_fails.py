@@ -13,7 +13,8 @@ def with_shell(script, command):
 
 class Throws(zpp.TestCase):
     def throws(self, what, *words, env=None):
-        return zpp.launch([(3, [str(zpp.TEST_BIN / "rank_throws"), "--what", what, *words])], cwd=self.folder, env=env).end()
+        return zpp.launch([(3, [str(zpp.TEST_BIN / "rank_throws"), "--what", what, *words])], cwd=self.folder,
+                          env=env).end()
 
     def test_error_keeps_code_and_message(self):
         self.check_fails(self.throws("error"), zpp.IO, "rank 1 lost its disk: mount it", "(rank 1 on ",
@@ -32,8 +33,10 @@ class Throws(zpp.TestCase):
 
 
     def test_a_message_that_does_not_wait_for_others_to_free_communicators(self):
-        """They wait in a barrier: a rank that freed its groups first would wait for them, until --timeout ends the job without its message."""
-        result = self.throws("error", "--timeout", "5", env={"LD_PRELOAD": str(zpp.TEST_BIN / "libpmpi_strict_free.so")})
+        """They wait in a barrier: a rank that freed its groups first would wait for them, until --timeout ends the job
+        without its message."""
+        result = self.throws("error", "--timeout", "5",
+                             env={"LD_PRELOAD": str(zpp.TEST_BIN / "libpmpi_strict_free.so")})
         self.check_fails(result, zpp.IO, "rank 1 lost its disk: mount it", "(rank 1 on ", program="zpp_throws")
 
 

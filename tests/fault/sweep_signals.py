@@ -1,6 +1,7 @@
 # ctest: name=sweep_signals labels=fault timeout=120 processors=3
-"""A sweep that a signal ends between two rows: trace and JSON have the rows done, the verdict says INVALID: interrupted, the exit
-code is 85 after SIGUSR1 and SIGTERM, 130 after SIGINT. The same where memory lacks, with code 3."""
+"""A sweep that a signal ends between two rows: trace and JSON have the rows done, the verdict says INVALID:
+interrupted, the exit code is 85 after SIGUSR1 and SIGTERM, 130 after SIGINT. The same where memory lacks, with code
+3."""
 
 import json
 import os
@@ -16,7 +17,8 @@ class Signals(zpp.TestCase):
     def running(self, ranks):
         """A sweep of a million rows, in the midst of them."""
         self.json = self.folder / "sweep.json"
-        command = [str(zpp.BIN / "zpp_sweep"), *MANY, "--codec", "none,int8:256", "--output", str(self.out), "--json", str(self.json)]
+        command = [str(zpp.BIN / "zpp_sweep"), *MANY, "--codec", "none,int8:256", "--output", str(self.out),
+                   "--json", str(self.json)]
         process = zpp.Process([*zpp.MPIRUN, "-n", str(ranks), *command] if ranks > 1 else command, cwd=self.folder)
         self.addCleanup(process.stop)
         process.wait_for_line(" int8:256 ")
@@ -44,7 +46,8 @@ class Signals(zpp.TestCase):
                 self.check_kept(process.end(DEADLINE), number.name, zpp.REQUEUE)
 
     def test_one_process_without_launcher(self):
-        for number, code in ((signal.SIGUSR1, zpp.REQUEUE), (signal.SIGTERM, zpp.REQUEUE), (signal.SIGINT, zpp.INTERRUPTED)):
+        for number, code in ((signal.SIGUSR1, zpp.REQUEUE), (signal.SIGTERM, zpp.REQUEUE),
+                             (signal.SIGINT, zpp.INTERRUPTED)):
             with self.subTest(signal=number.name):
                 process = self.running(1)
                 process.process.send_signal(number)
@@ -53,14 +56,17 @@ class Signals(zpp.TestCase):
     def test_memory_that_is_lacking(self):
         """At the largest size only: what was measured before it is kept, and the code is the machine's."""
         self.json = self.folder / "sweep.json"
-        words = ["-b", "1K", "-e", str(1 << 49), "-f", str(1 << 39), "-n", "1", "--collective", "all_gather", "--backend", "host"]
-        process = zpp.Process([*zpp.MPIRUN, "-n", "2", str(zpp.BIN / "zpp_sweep"), *words, "--output", str(self.out), "--json",
+        words = ["-b", "1K", "-e", str(1 << 49), "-f", str(1 << 39), "-n", "1", "--collective", "all_gather",
+                 "--backend", "host"]
+        process = zpp.Process([*zpp.MPIRUN, "-n", "2", str(zpp.BIN / "zpp_sweep"), *words, "--output", str(self.out),
+                               "--json",
                                str(self.json)], cwd=self.folder)
         self.addCleanup(process.stop)
         result = process.end(DEADLINE)
         self.assertEqual((result.code, len(result.errors("zpp_sweep"))), (zpp.ENVIRONMENT, 1), result)
         self.assertIn("no memory for", result.stderr)
-        self.assertIn("which are in the trace: start again to run it whole, with a smaller --maxbytes (-e)", result.stderr)
+        self.assertIn("which are in the trace: start again to run it whole, with a smaller --maxbytes (-e)",
+                      result.stderr)
         found = json.loads(self.json.read_text())
         self.assertEqual([row["size"] for row in found["results"]], [1024, 1024])
         self.assertEqual(found["verdict"], f"INVALID: ended by all_gather none native of {1 << 49} bytes after 2 rows")

@@ -133,10 +133,11 @@ class Cluster(zpp.TestCase):
         self.check_ends(signal.SIGKILL, -signal.SIGKILL)
 
     def test_rate_of_the_link_with_two_clusters_at_once(self):
-        """Each has a network of its own, with the same addresses; the payload of frames of 9014 bytes is 8948. A busy machine may not
-        fill the faster link."""
+        """Each has a network of its own, with the same addresses; the payload of frames of 9014 bytes is 8948. A busy
+        machine may not fill the faster link."""
         megabit, least = {"200mbit": 2e8, "1gbit": 1e9}, {"200mbit": 0.90, "1gbit": 0.25}
-        running = {rate: self.start_cluster("--ranks-per-host", "1", "--rate", rate, "--", sys.executable, "-c", TRANSFER,
+        running = {rate: self.start_cluster("--ranks-per-host", "1", "--rate", rate, "--", sys.executable,
+                                            "-c", TRANSFER,
                                             "emulated1", str(int(nominal / 8))) for rate, nominal in megabit.items()}
         for rate, process in running.items():
             result = process.end()
@@ -153,7 +154,8 @@ class Cluster(zpp.TestCase):
         """At 1 Gb/s on 2 hosts x 2 ranks. Nothing is subtracted from what the interfaces sent: headers, launch, control
         messages and acknowledgements are the difference."""
         counters, out = self.folder / f"{name}.json", self.folder / name
-        result = self.cluster("--rate", "1gbit", "--counters", counters, "--", *zpp.train_command(*MODEL, *algorithms, out=out))
+        result = self.cluster("--rate", "1gbit", "--counters", counters, "--",
+                              *zpp.train_command(*MODEL, *algorithms, out=out))
         self.assertEqual(result.code, 0, result)
         self.assertIn("on 2 nodes x 2 ranks", result.stdout)
         root, groups = self.trace(out)
@@ -163,7 +165,8 @@ class Cluster(zpp.TestCase):
         counted, seen = sum(groups["collectives"]["wire_bytes_inter"]), json.loads(counters.read_text())
         sent, payload = seen["total"]["sent_bytes"], seen["payload_bytes"]
         print(f"{name}: counted {counted}, interfaces sent {sent} ({sent / counted - 1:+.2%}), without headers "
-              f"{payload} ({payload / counted - 1:+.2%}), sent again {seen['total']['retransmitted_segments']} segments")
+              f"{payload} ({payload / counted - 1:+.2%}), sent again {seen['total']['retransmitted_segments']} "
+              f"segments")
         self.assertGreater(counted, 20e6)
         self.assertGreaterEqual(payload, counted)  # every counted byte went over the wire
         self.assertLess(sent, (1 + AGREE) * counted)
@@ -181,7 +184,8 @@ class Cluster(zpp.TestCase):
                 self.assertEqual(set(ran), {gather, reduce})
 
     def test_bad_usage(self):
-        for words in (["--hosts", "1", "--", "true"], ["--rate", "1Gb", "--", "true"], ["--rate", "0gbit", "--", "true"],
+        for words in (["--hosts", "1", "--", "true"], ["--rate", "1Gb", "--", "true"],
+                      ["--rate", "0gbit", "--", "true"],
                       ["--frob", "--", "true"], ["--hosts", "2"], ["--ranks-per-host", "0", "true"],
                       ["--hosts", "two", "true"], ["--rate"], []):
             with self.subTest(words):
@@ -210,7 +214,8 @@ class Cluster(zpp.TestCase):
 
 class WithoutPrivileges(zpp.TestCase):
     def test_says_what_is_missing(self):
-        done = subprocess.run([*NETNS, "--", "true"], capture_output=True, text=True, env={"PATH": "/nowhere"}, check=False)
+        done = subprocess.run([*NETNS, "--", "true"], capture_output=True, text=True, env={"PATH": "/nowhere"},
+                              check=False)
         self.assertEqual(done.returncode, zpp.SKIPPED, done)
         self.assertRegex(done.stderr, r"^netns: skipped: no \w+ on the PATH: install the package [\w-]+\n$")
 

@@ -96,7 +96,8 @@ class NetnsStudy(zpp.TestCase):
         result = self.study("--dry-run")
         self.assertEqual((result.code, result.stdout.count("netns.py")), (0, 2), result)
         result = self.study("--dry-run", "--only", "rate=1gbit")
-        self.assertEqual((result.code, result.stdout.count("netns.py"), result.stdout.count("unshaped")), (0, 1, 0), result)
+        self.assertEqual((result.code, result.stdout.count("netns.py"), result.stdout.count("unshaped")),
+                         (0, 1, 0), result)
         self.assertFalse(self.results.exists())
 
     def test_bad_usage(self):
@@ -106,14 +107,16 @@ class NetnsStudy(zpp.TestCase):
             self.assertEqual((result.code, len(result.errors("netns_study"))), (zpp.USAGE, 1), result)
             self.assertIn("rate", result.stderr)
         self.write_json("tiny study.json", STUDY)
-        for words in (["--only", "rate=2gbit"], ["--only", "unshaped"], ["--rounds", "0"], ["--busy", "2"], ["--frob"], ["--rounds", "x"]):
+        for words in (["--only", "rate=2gbit"], ["--only", "unshaped"], ["--rounds", "0"], ["--busy", "2"], ["--frob"],
+                      ["--rounds", "x"]):
             result = self.study(*words)
             self.assertEqual((result.code, len(result.errors("netns_study"))), (zpp.USAGE, 1), result)
 
 
 if __name__ == "__main__":
     zpp.skip_without_open_mpi("jobscripts/local/netns.py")
-    probe = subprocess.run([sys.executable, zpp.SOURCE / "jobscripts" / "local" / "netns.py", "true"], capture_output=True,
+    probe = subprocess.run([sys.executable, zpp.SOURCE / "jobscripts" / "local" / "netns.py", "true"],
+                           capture_output=True,
                            text=True, timeout=60, check=False)
     if probe.returncode == zpp.SKIPPED:
         print(probe.stderr.strip())

@@ -25,7 +25,8 @@ SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 VALIDATE = SOURCE / "validation" / "zpp-validate"
 
 # Offload to files: of the optimizer, of a part of it, and of the weights of some units and of all.
-FILES = (dict(stage=1, bf16=True, offload=(1.0, 1000, 4), files=(100, 0, 1)), dict(stage=0, offload=(0.25, 100, 3), files=(1 << 40, 0, 1)),
+FILES = (dict(stage=1, bf16=True, offload=(1.0, 1000, 4), files=(100, 0, 1)),
+         dict(stage=0, offload=(0.25, 100, 3), files=(1 << 40, 0, 1)),
          dict(FEATURES, bf16=True, offload=(1.0, 1000, 4), offload_param=True, files=(300, 1000, 1)),
          dict(offload=(1.0, 200, 2), offload_param=True, files=(1 << 40, 0, 9)))
 
@@ -66,7 +67,8 @@ class CheckTrace(unittest.TestCase):
         with h5py.File(self.path, "r+") as file:
             described = dict(file["steps/loss"].attrs)
             del file["steps/loss"]
-            file["steps"].create_dataset("loss", shape=(10**12,), dtype="f8", chunks=(4096,), fletcher32=True).attrs.update(described)
+            file["steps"].create_dataset("loss", shape=(10**12,), dtype="f8", chunks=(4096,),
+                                         fletcher32=True).attrs.update(described)
         self.assertLess(self.path.stat().st_size, 10**7)
         self.assert_invalid("/steps/loss is larger")
 
@@ -245,17 +247,20 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda *_: None, "all steps were skipped", dict(FEATURES, skipped=(1, 1, 1)))
         fixed = {"fp16": {"loss_scale": 8.0}, "scales": (8.0,) * 3}
         self.change(lambda *_: None, "the last step was skipped", dict(fixed, skipped=(0, 0, 1)))
-        self.change(lambda *_: None, "all steps were skipped", dict(CASES["fp16"], skipped=(1, 1, 1), scales=(65536.0, 65536.0, 32768.0)))
+        self.change(lambda *_: None, "all steps were skipped",
+                    dict(CASES["fp16"], skipped=(1, 1, 1), scales=(65536.0, 65536.0, 32768.0)))
 
     def test_loss_scale(self):
-        """That of each step follows from those skipped before it: no other, and none behind an overflow at the minimum."""
+        """That of each step follows from those skipped before it: no other, and none behind an overflow at the
+        minimum."""
         for step in range(3):
             self.change(lambda _, groups, step=step: groups["steps"]["loss_scale"].__setitem__(step, 4.0),
                         f"step {step}: loss_scale is 4.0", CASES["fp16 that halves"])
             self.change(lambda _, groups, step=step: groups["steps"]["loss_scale"].__setitem__(step, 65536.0),
                         f"step {step}: loss_scale is 65536.0, not 1.0", {})
         later = dict(CASES["fp16 that goes on"])
-        self.change(lambda _, groups: groups["steps"]["loss_scale"].__setitem__(2, 256.0), "step 2: loss_scale is 256.0, which cannot follow 128.0",
+        self.change(lambda _, groups: groups["steps"]["loss_scale"].__setitem__(2, 256.0),
+                    "step 2: loss_scale is 256.0, which cannot follow 128.0",
                     later)
         least = dict(DYNAMIC, hysteresis=1, min_loss_scale=65536.0)
         self.change(lambda *_: None, "step 2: loss_scale is 65536.0, not None", dict(fp16=least, scales=(65536.0,) * 3))
@@ -274,7 +279,8 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda a, _: a.update(first_step=2), "5 steps of 4", later)
         self.change(lambda *_: None, "/steps is empty", dict(FEATURES, skipped=(), evaluations=((0, 2),)))
         self.change(lambda *_: None, "/evaluations/step", dict(later, evaluations=((1, 2), (3, 2))))
-        self.change(lambda *_: None, "6 steps of 6, interrupted by SIGTERM", dict(later, first=3, interrupted="SIGTERM", planned=6))
+        self.change(lambda *_: None, "6 steps of 6, interrupted by SIGTERM",
+                    dict(later, first=3, interrupted="SIGTERM", planned=6))
 
     def test_evaluation_steps(self):
         """After 0, 2 and all 3 steps, or never: nothing else is the interval's."""
@@ -364,17 +370,21 @@ class CheckTrace(unittest.TestCase):
             at = groups["memory"]["name"].index("offloaded_master")
             for column in groups["memory"].values():
                 del column[at]
-        for case in (dict(FEATURES, offload=(1.0, 1000, 4)), dict(FEATURES, offload=(0.3, 1 << 22, 99)), dict(stage=1, offload=(0.5, 64, 2)),
+        for case in (dict(FEATURES, offload=(1.0, 1000, 4)), dict(FEATURES, offload=(0.3, 1 << 22, 99)),
+                     dict(stage=1, offload=(0.5, 64, 2)),
                      dict(stage=0, offload=(0.25, 100, 3)), dict(FEATURES, offload=(0.6, 1000, 4), cuda=True),
-                     dict(FEATURES, offload=(1.0, 1000, 4), offload_param=True), dict(FEATURES, bf16=True, offload=(1.0, 1000, 4), offload_param=True),
+                     dict(FEATURES, offload=(1.0, 1000, 4), offload_param=True),
+                     dict(FEATURES, bf16=True, offload=(1.0, 1000, 4), offload_param=True),
                      *FILES):
             write(self.path, *make(case))
             self.assertEqual(self.judge(), (0, "VALID\n"), case)
-            for name in ("master", "moments", "compute_shard", "offloaded_master", "offloaded_moments", "offloaded_staging",
+            for name in ("master", "moments", "compute_shard", "offloaded_master", "offloaded_moments",
+                         "offloaded_staging",
                          *["offloaded_weights"] * case.get("offload_param", False)):
                 self.change(row(name), f"/memory: {name} is", case)
             self.change(lacks, "/memory does not name exactly", case)
-            self.change(lambda _, groups: groups["steps"]["time_offload_wait"].__setitem__(0, 0.0), "does not fit what is offloaded", case)
+            self.change(lambda _, groups: groups["steps"]["time_offload_wait"].__setitem__(0, 0.0),
+                        "does not fit what is offloaded", case)
 
     def test_offload_to_files(self):
         """What steps read and write, in pieces of a sub-group and records of whole pages."""
@@ -394,9 +404,11 @@ class CheckTrace(unittest.TestCase):
         self.change(waits, "counter file_wait_ns is", dict(FEATURES, offload=(1.0, 1000, 4)))
 
     def test_every_row_of_memory(self):
-        """Each that the checker derives, predicted and found alike: a byte more is INVALID. Tests of runs of zpp_train rely on it."""
+        """Each that the checker derives, predicted and found alike: a byte more is INVALID. Tests of runs of zpp_train
+        rely on it."""
         everything = dict(FEATURES, bf16=True, images=True, recompute=True, cpu_checkpointing=True, cuda=True)
-        cases = (dict(everything, feedback=("intra", "inter"), hpz_device="cpu"), dict(stage=0), dict(stage=1, bf16=True),
+        cases = (dict(everything, feedback=("intra", "inter"), hpz_device="cpu"), dict(stage=0),
+                 dict(stage=1, bf16=True),
                  dict(everything, offload=(0.6, 1000, 4)), dict(FILES[2], moments="int8"), FILES[3],
                  CASES["shard groups of nodes with error feedback"])
         seen = set()
@@ -434,9 +446,12 @@ class CheckTrace(unittest.TestCase):
 
     def test_counters_of_kept_images_and_peer_stores(self):
         """One more, one row less, and what the configuration does not ask for."""
-        for case, *names in (("kept images", "weight_images_encoded"), ("kept images of one moment on GPUs", "weight_images_encoded"),
-                             ("kept images on GPUs", "weight_images_encoded", "weight_images_by_updates"), ("peer stores", "peer_store_reductions"),
-                             ("peer stores without a codec", "peer_store_reductions"), ("peer stores in shard groups", "peer_store_reductions"),
+        for case, *names in (("kept images", "weight_images_encoded"),
+                             ("kept images of one moment on GPUs", "weight_images_encoded"),
+                             ("kept images on GPUs", "weight_images_encoded", "weight_images_by_updates"),
+                             ("peer stores", "peer_store_reductions"),
+                             ("peer stores without a codec", "peer_store_reductions"),
+                             ("peer stores in shard groups", "peer_store_reductions"),
                              ("peer stores of parts of shards", "peer_store_reductions")):
             for name in names:
                 def more(_, groups, name=name):
@@ -467,7 +482,8 @@ class CheckTrace(unittest.TestCase):
             expected = 0
             for tile in range(first, first + length, weight_images.TILE):
                 covered = range(tile, min(tile + weight_images.TILE, first + length))
-                expected += 40 + 72 * sum(max(offset, covered[0]) <= min(offset + elements - 1, covered[-1]) for offset, elements in tensors)
+                expected += 40 + 72 * sum(max(offset, covered[0]) <= min(offset + elements - 1, covered[-1])
+                                          for offset, elements in tensors)
             self.assertEqual(weight_images.table_bytes(tensors, first, length), expected)
 
     def test_error_feedback(self):
@@ -542,7 +558,8 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda _, g: g["gpus"].update({"@absent": 1.0}), "/gpus: attribute absent has the wrong type", case)
 
         def one_rank(_, groups):
-            groups["gpus"] = {name: value if name.startswith("@") else value[2:] for name, value in groups["gpus"].items()}
+            groups["gpus"] = {name: value if name.startswith("@") else value[2:]
+                              for name, value in groups["gpus"].items()}
         self.change(one_rank, "/gpus has not the readings of every rank", case)
         attributes, groups = make(case)
         one_rank(attributes, groups)

@@ -114,8 +114,8 @@ def check_reduce_encode(folder, rng, pair):
 
 
 def codecs_of(name, block_varies):
-    """With their smallest, a usual and their largest block, other widths and what has blocks of one size with one of them; the
-    options with widths of one plane and of two."""
+    """With their smallest, a usual and their largest block, other widths and what has blocks of one size with one of
+    them; the options with widths of one plane and of two."""
     if name in codecs.CASTS:
         return [name]
     if name in codecs.FLOATS:

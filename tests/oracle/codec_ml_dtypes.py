@@ -117,11 +117,13 @@ def inputs(rng):
     n = 4096
     yield "normal values", rng.standard_normal(n)
     yield "values of all magnitudes", rng.standard_normal(n) * np.repeat(2.0 ** rng.integers(-60, 60, n // 16), 16)
-    yield "a range that block scales cover", rng.standard_normal(n) * np.repeat(2.0 ** rng.integers(-16, 2, n // 16), 16)
+    yield "a range that block scales cover", rng.standard_normal(n) * np.repeat(2.0 ** rng.integers(-16, 2, n // 16),
+                                                                                16)
     yield "one value", np.where(np.arange(n) == 5, -3.25, 0.0)
     # All ties and neighbours of small elements, at a scale of one.
     grid = np.arange(-96, 97) / 16
-    ties = np.concatenate([grid, np.nextafter(grid.astype(F32), F32(np.inf)), np.nextafter(grid.astype(F32), F32(-np.inf))])
+    ties = np.concatenate([grid, np.nextafter(grid.astype(F32), F32(np.inf)),
+                           np.nextafter(grid.astype(F32), F32(-np.inf))])
     blocks = np.resize(ties, (len(ties) * 16 // 15 // 128 + 2) * 128).reshape(-1, 16)
     blocks[:, 0] = 6.0
     yield "ties", blocks.reshape(-1)
@@ -156,7 +158,8 @@ def compare(folder, types, codec, what, values):
     for part, got, want in compared:
         if not np.array_equal(got, want):
             at = np.flatnonzero(got != want)[0]
-            sys.exit(f"{codec}, {what}, {part}: {np.count_nonzero(got != want)} bytes differ from {types.name}, the first "
+            sys.exit(f"{codec}, {what}, {part}: {np.count_nonzero(got != want)} bytes differ from {types.name}, "
+                     f"the first "
                      f"is {at}: {got[at]:#x} against {want[at]:#x}")
     return {part for part, _, want in compared if len(want)}
 

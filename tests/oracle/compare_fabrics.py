@@ -1,6 +1,6 @@
 # ctest: name=compare_fabrics timeout=120 labels=oracle
-"""zpp-validate compare on two surveys of zpp_fabric that are made here: it names the links and the classes that became slower, is
-silent where nothing changed, and refuses with a remedy what cannot be compared."""
+"""zpp-validate compare on two surveys of zpp_fabric that are made here: it names the links and the classes that became
+slower, is silent where nothing changed, and refuses with a remedy what cannot be compared."""
 
 import json
 import os
@@ -31,7 +31,8 @@ class Fabrics(unittest.TestCase):
         a, b = self.written("a.json", before or synthetic_fabric.make(1)), self.written("b.json", after)
         out = self.folder / "compared.json"
         out.unlink(missing_ok=True)
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", a, b, "--json", out, *words],
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", a, b,
+                               "--json", out, *words],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, code, done)
         self.assertNotIn("Traceback", done.stderr)

@@ -1,6 +1,6 @@
 # ctest: name=compare_files timeout=120 labels=oracle
-"""zpp-validate compare on files made here: it reads what each program writes, matches rows, names what only one side has, and
-refuses with a remedy what cannot be compared."""
+"""zpp-validate compare on files made here: it reads what each program writes, matches rows, names what only one side
+has, and refuses with a remedy what cannot be compared."""
 
 import json
 import statistics
@@ -68,11 +68,13 @@ class Compare(unittest.TestCase):
         self.assertEqual(rows, {})
 
     def test_other_bytes_of_a_sweep(self):
-        """The same row on the same ranks sends the same bytes, however long it takes; what is of other ranks may differ."""
+        """The same row on the same ranks sends the same bytes, however long it takes; what is of other ranks may
+        differ."""
         before, after = synthetic_sweep.sweep(seed=1), synthetic_sweep.sweep(seed=1)
         after["results"][5]["out_of_place"]["wire_bytes"] += 16
         done, _ = self.compare(self.json_file("a.json", before), self.json_file("b.json", after), code=1)
-        self.assertRegex(done.stderr, r"^compare: error: other bytes: all_gather \S+ \S+ .* out-of-place sends \d+, was \d+: "
+        self.assertRegex(done.stderr, r"^compare: error: other bytes: all_gather \S+ \S+ .* out-of-place sends \d+, "
+                         r"was \d+: "
                          r"find what changed in the program or its options\n$")
         after["devices"] = after["config"]["devices"] = after["config"]["devices"][:4]
         self.compare(self.folder / "a.json", self.json_file("b.json", after), "--across-machines")
@@ -102,7 +104,8 @@ class Compare(unittest.TestCase):
         # As metrics, each kernel is a row.
         metrics = validate.run("prometheus", self.folder / "comparison.json")
         metrics.check_returncode()
-        self.assertEqual(sum(line.startswith("zeropp_comparison_time_ratio{") for line in metrics.stdout.splitlines()), len(rows))
+        self.assertEqual(sum(line.startswith("zeropp_comparison_time_ratio{") for line in metrics.stdout.splitlines()),
+                         len(rows))
         self.refused(before, self.kernels("b.json", 2, backend="host"), "kernels on cuda / kernels on host")
         self.refused(before, self.kernels("b.json", 2, device="other"), "other machines")
         self.refused(before, self.kernels("b.json", 2, verdict="INVALID: 1 of 3 rows"), "is INVALID: 1 of 3 rows")
@@ -118,7 +121,8 @@ class Compare(unittest.TestCase):
         row = rows[name]
         self.assertTrue(row["beyond"] and row["verdict"] == "slower" and row["interval"][0] > 1.03, row)
         self.assertLess(row["interval"][1], 1.2)
-        self.assertRegex(done.stderr, rf"^compare: error: slower: {name} \(at least .*%\): measure these rows again on an idle machine; ")
+        self.assertRegex(done.stderr, rf"^compare: error: slower: {name} \(at least .*%\): measure these rows again on "
+                         rf"an idle machine; ")
         self.assertNotIn("bytes:", done.stderr)
         self.assertIn("8 ranks on 1 node; 8 x NVIDIA H200", done.stdout)
         self.assertEqual(len(rows), 3 * 2 * 12 * 2)
@@ -155,7 +159,8 @@ class Compare(unittest.TestCase):
                 self.refused(good, spoiled, "bad.json", "measure again")
 
     def test_noise_is_not_called_the_same_in_silence(self):
-        files = [self.json_file(f"{seed}.json", synthetic_sweep.sweep(seed=seed, cv=0.2, codecs=("none",), sizes=(1 << 20,)))
+        files = [self.json_file(f"{seed}.json", synthetic_sweep.sweep(seed=seed, cv=0.2, codecs=("none",),
+                                                                      sizes=(1 << 20,)))
                  for seed in (1, 2)]
         _, rows = self.compare(*files)
         for row in rows.values():
@@ -171,7 +176,8 @@ class Compare(unittest.TestCase):
 
     def test_few_samples_in_one_row(self):
         """The others are judged; and a regression is said before what is undecided."""
-        made = lambda seed, **options: synthetic_sweep.sweep(seed=seed, codecs=("none",), sizes=(1 << 20, 1 << 22), **options)
+        made = lambda seed, **options: synthetic_sweep.sweep(seed=seed, codecs=("none",), sizes=(1 << 20, 1 << 22),
+                                                             **options)
         before = self.json_file("a.json", made(1))
         for factor, code in ((1.0, 4), (1.2, 1)):
             document = made(2, factor=lambda *row, by=factor: by)
@@ -183,8 +189,10 @@ class Compare(unittest.TestCase):
             self.assertIn("1 undecided", done.stdout)
 
     def test_other_collectives(self):
-        before = self.json_file("a.json", synthetic_sweep.sweep(collectives=("all_gather", "all_reduce"), sizes=(1024,)))
-        after = self.json_file("b.json", synthetic_sweep.sweep(collectives=("all_gather", "reduce_scatter"), sizes=(1024,)))
+        before = self.json_file("a.json", synthetic_sweep.sweep(collectives=("all_gather", "all_reduce"),
+                                                                sizes=(1024,)))
+        after = self.json_file("b.json", synthetic_sweep.sweep(collectives=("all_gather", "reduce_scatter"),
+                                                               sizes=(1024,)))
         self.refused(before, after, "all_gather, all_reduce / all_gather, reduce_scatter", "--collective all_gather")
         _, rows = self.compare(before, after, "--collective", "all_gather")
         self.assertEqual({name.split()[0] for name in rows}, {"all_gather"})
@@ -233,7 +241,8 @@ class Compare(unittest.TestCase):
         self.assertIn("all_gather none native world nccl 32 MiB float out-of-place", rows)
         # Wrong values; what nccl-tests leaves out; the time of the host.
         document = synthetic_sweep.nccl_tests(seed=5, cycles=20)
-        self.refused(before, self.json_file("bad.json", document | {"out_of_bounds": {"count": 2, "okay": "false"}}), "2 wrong")
+        self.refused(before, self.json_file("bad.json", document | {"out_of_bounds": {"count": 2, "okay": "false"}}),
+                     "2 wrong")
         for row in document["results"]:
             row["out_of_place"] = None
             if row["size"] == 1 << 20:
@@ -261,7 +270,8 @@ class Compare(unittest.TestCase):
                 self.assertLess(row["median_a"], 0.6e6)  # microseconds, without the first step
                 done, rows = self.compare(a, c, code=1)
                 self.assertTrue(rows["step time"]["beyond"], rows)
-                self.assertEqual(self.document["places"], ["A: 4 ranks on 2 nodes; 4 x h", "B: 4 ranks on 2 nodes; 4 x h"])
+                self.assertEqual(self.document["places"],
+                                 ["A: 4 ranks on 2 nodes; 4 x h", "B: 4 ranks on 2 nodes; 4 x h"])
                 self.assertEqual(self.compare(a, b, "--warmup", "0")[1]["step time"]["samples_a"], STEPS)
         self.compare(a, self.folder / "b.h5")  # one of each
         self.refused(a, b, "no step left", words=("--warmup", str(STEPS)))
@@ -276,9 +286,12 @@ class Compare(unittest.TestCase):
 
     def test_training_that_cannot_be_compared(self):
         a = self.trace("a.h5", 1)
-        self.refused(a, self.trace("b.h5", 1, nodes=4, local=1), "4 ranks on 2 nodes / 4 ranks on 4 nodes", "--across-machines")
-        self.refused(a, self.trace("b.h5", 1, micro=4), "other work: 192 tokens a step / 384", words=("--across-machines",))
-        self.refused(a, self.trace("b.h5", 1, attributes={"verdict": "INVALID: loss is not finite"}), "loss is not finite")
+        self.refused(a, self.trace("b.h5", 1, nodes=4, local=1), "4 ranks on 2 nodes / 4 ranks on 4 nodes",
+                     "--across-machines")
+        self.refused(a, self.trace("b.h5", 1, micro=4), "other work: 192 tokens a step / 384",
+                     words=("--across-machines",))
+        self.refused(a, self.trace("b.h5", 1, attributes={"verdict": "INVALID: loss is not finite"}),
+                     "loss is not finite")
         self.refused(a, self.trace("b.h5", 1, attributes={"emulated": 1}), "2 nodes, emulated")
         self.refused(a, a, "leave it out", words=("--collective", "all_gather"))
 
@@ -310,7 +323,8 @@ class Compare(unittest.TestCase):
 
     def test_command_line(self):
         a = self.trace("a.h5", 1)
-        for words in (("--threshold", "3"), ("--level", "0"), ("--resamples", "10"), ("--seed", "-1"), ("--confidence", "0.4")):
+        for words in (("--threshold", "3"), ("--level", "0"), ("--resamples", "10"), ("--seed", "-1"),
+                      ("--confidence", "0.4")):
             done = validate.run("compare", a, a, *words)
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(words[0], done.stderr)

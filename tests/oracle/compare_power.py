@@ -1,9 +1,10 @@
 # ctest: name=compare_finds_a_slowdown timeout=120 labels=oracle
 """zpp-validate compare finds a slowdown of 5 % in one row of 100, and no row where there is none.
 
-Times spread by 2 %, 50 samples a row on either side, 100 trials each with seeds of their own: the planted row, and no other, is
-slower beyond the threshold of 3 % in 95 trials or more; of 100 trials without a slowdown at most 5 name a row, whatever for. Once
-with normal noise, once with the long tail of real times. And the parts it is made of keep what they promise.
+Times spread by 2 %, 50 samples a row on either side, 100 trials each with seeds of their own: the planted row, and no
+other, is slower beyond the threshold of 3 % in 95 trials or more; of 100 trials without a slowdown at most 5 name a
+row, whatever for. Once with normal noise, once with the long tail of real times. And the parts it is made of keep what
+they promise.
 """
 
 import math
@@ -45,14 +46,16 @@ def check_power(noise):
         rows = judged(before, clean, trial)
         alarms += any(row.beyond for row in rows)
         named += any(row.verdict != compare.SAME for row in rows)
-    print(f"{noise.__name__}: found in {found} of {TRIALS} trials; {alarms} false alarms, {named} other verdicts in {TRIALS} clean ones")
+    print(f"{noise.__name__}: found in {found} of {TRIALS} trials; {alarms} false alarms, {named} other verdicts in "
+          f"{TRIALS} clean ones")
     assert found >= 95 and alarms <= 5 and named <= 5, (found, alarms, named)
 
 
 def check_bound():
     """Rows that are slower by the threshold itself are called beyond it about as often as the confidence allows."""
     random = np.random.default_rng(7)
-    share = np.mean([row.beyond for row in judged(normal(random, (2000, SAMPLES)), 1.03 * normal(random, (2000, SAMPLES)), 1)])
+    share = np.mean([row.beyond for row in judged(normal(random, (2000, SAMPLES)),
+                                                  1.03 * normal(random, (2000, SAMPLES)), 1)])
     # Not seldom, for then the bound would be loose. Standard deviation of the share: 0.005.
     assert 0.02 <= share <= 0.07, share
     # Twice as fast: the ratio, its interval, and the side are right.

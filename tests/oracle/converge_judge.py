@@ -1,6 +1,6 @@
 # ctest: name=converge_judge timeout=120 labels=oracle
-"""zpp-validate converge on matrices made here: it finds what was planted, says plainly what the data do not support, and refuses, by
-name, what is missing, unpaired or untrue."""
+"""zpp-validate converge on matrices made here: it finds what was planted, says plainly what the data do not support,
+and refuses, by name, what is missing, unpaired or untrue."""
 
 import contextlib
 import io
@@ -29,7 +29,8 @@ SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 def run_of(groups, name, seed):
     """The row of /runs of a setting and seed."""
     place = groups["settings"]["name"].index(name)
-    return next(i for i, pair in enumerate(zip(groups["runs"]["setting"], groups["runs"]["seed"])) if pair == (place, seed))
+    return next(i for i, pair in enumerate(zip(groups["runs"]["setting"], groups["runs"]["seed"]))
+                if pair == (place, seed))
 
 
 def drop(groups, group, wanted):
@@ -102,11 +103,13 @@ def diverged(name, seed):
     def change(attributes, groups):
         index = run_of(groups, name, seed)
         for column, value in (("skipped", 3), ("final_train_loss", math.nan), ("final_held_out_loss", math.nan),
-                              ("bits_per_byte", math.nan), ("verdict", "INVALID: the last step was skipped: its gradient is not finite")):
+                              ("bits_per_byte", math.nan),
+                              ("verdict", "INVALID: the last step was skipped: its gradient is not finite")):
             groups["runs"][column][index] = value
         rows = [i for i, run in enumerate(groups["steps"]["run"]) if run == index]
         for row in rows[-3:]:
-            groups["steps"]["skipped"][row], groups["steps"]["loss"][row], groups["steps"]["grad_norm"][row] = 1, math.nan, math.inf
+            for column, value in (("skipped", 1), ("loss", math.nan), ("grad_norm", math.inf)):
+                groups["steps"][column][row] = value
         drop(groups, "evaluations", lambda row: row["run"] != index or row["step"] < made.STEPS)
     return change
 
@@ -125,23 +128,31 @@ def hidden_contract(attributes, groups):
 # What is changed in a VALID matrix, and what the reason names.
 SPOILED = {
     "missing run": (without_run("int4", 3), "missing runs: setting int4, seed 3"),
-    "other data": (of_run("int4", 3, "data_hash", "f" * 64), "setting int4 saw other data than its baseline base from seed 3"),
+    "other data": (of_run("int4", 3, "data_hash", "f" * 64),
+                   "setting int4 saw other data than its baseline base from seed 3"),
     "a seed twice": (of_run("int4", 3, "seed", 4), "missing runs: setting int4, seed 3"),
-    "bytes": (of_run("near", 2, "bytes_inter_node", 4095), "setting near, seed 2: sent 4095 bytes a step between nodes, 4096"),
-    "a run's verdict": (of_run("near", 2, "verdict", "INVALID: a step"), "setting near, seed 2: the run says INVALID: a step"),
-    "held-out loss": (of_run("near", 2, "final_held_out_loss", 2.5), "setting near, seed 2: final_held_out_loss is 2.5"),
+    "bytes": (of_run("near", 2, "bytes_inter_node", 4095),
+              "setting near, seed 2: sent 4095 bytes a step between nodes, 4096"),
+    "a run's verdict": (of_run("near", 2, "verdict", "INVALID: a step"),
+                        "setting near, seed 2: the run says INVALID: a step"),
+    "held-out loss": (of_run("near", 2, "final_held_out_loss", 2.5),
+                      "setting near, seed 2: final_held_out_loss is 2.5"),
     "a part of the data": (set_in("held_out_parts", "part", 2, 1), "/held_out_parts: run 0 has part 2 where 1 comes"),
     "losses of parts": (set_in("held_out_parts", "loss", 3.0, 30), "and the mean of its parts in /held_out_parts"),
-    "a part's batches": (of_batches(3), "/held_out_parts has 4 parts, and config_json and the held-out data do not have a batch for each"),
-    "batches that the data lack": (lambda attributes, groups: groups["data_text"].update({"@held_out_tokens": 32 * 16 * 3 + 1}),
+    "a part's batches": (of_batches(3), "/held_out_parts has 4 parts, and config_json and the held-out data do not "
+                         "have a batch for each"),
+    "batches that the data lack": (lambda attributes, groups: groups["data_text"].update({"@held_out_tokens": 32
+                                                                                          * 16 * 3 + 1}),
                                    "do not have a batch for each"),
     "batches that nothing says": (of_batches(None), "do not have a batch for each"),
     "train loss": (of_run("near", 2, "final_train_loss", 2.5), "setting near, seed 2: final_train_loss is 2.5"),
-    "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5), "setting near, seed 2: bits_per_byte is not its loss / ln 2"),
+    "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5),
+                    "setting near, seed 2: bits_per_byte is not its loss / ln 2"),
     "bits a byte of ids": (of_ids, "setting base, seed 1: bits_per_byte is a number, but the loss is not of bytes"),
     "skipped": (of_run("near", 2, "skipped", 1), "0 steps of /steps were skipped, 1 of the run"),
     "ranks": (of_run("near", 2, "world_size", 8), "ran on 8 ranks, the job has 4"),
-    "other ranks": (of_run("near", 2, "world_size", 2), "setting near and its baseline base ran on other ranks or nodes"),
+    "other ranks": (of_run("near", 2, "world_size", 2),
+                    "setting near and its baseline base ran on other ranks or nodes"),
     "a diverged baseline": (diverged("base", 2), "setting near: its baseline base diverged"),
     "an untold divergence": (set_in("steps", "loss", math.nan, 3), "the run says VALID, but its curves diverged"),
     "a step": (without_last_step, "/steps has 19 of its 20 steps"),
@@ -152,14 +163,16 @@ SPOILED = {
     "names": (set_in("settings", "name", "near", 2), "/settings names near twice"),
     "bits": (set_in("settings", "weight_bits", 0.0, 1), "setting near: weight_bits"),
     "level": (set_in("settings", "level", "image", 4), "level 'image' is none of"),
-    "violations": (set_in("quadratic_runs", "violations", 2), "setting quadratic int8, seed 1: the quadratic left its bound in 2 steps"),
+    "violations": (set_in("quadratic_runs", "violations", 2),
+                   "setting quadratic int8, seed 1: the quadratic left its bound in 2 steps"),
     "a bound that says nothing": (set_in("quadratic_runs", "largest_ratio", 0.049), "is 0.049 of the bound"),
     "above the bound": (set_in("quadratic_runs", "largest_ratio", 1.01), "is 1.01 of the bound"),
     "a hidden violation": (set_in("quadratic", "distance", 9.0, 100), "a row of /quadratic is beyond its bound"),
     "a contract": (broken_contract, "check hpz of hpz off / hpz on: differs by 0.25, allowed is 0"),
     "a contract, hidden": (hidden_contract, "difference 0.0, but the parameters are not the same"),
     "no contract": (lambda attributes, groups: drop(groups, "checks", lambda row: False), "/checks is empty"),
-    "interrupted": (lambda attributes, groups: attributes.update(interrupted="SIGUSR1"), "interrupted by SIGUSR1: start the same matrix"),
+    "interrupted": (lambda attributes, groups: attributes.update(interrupted="SIGUSR1"),
+                    "interrupted by SIGUSR1: start the same matrix"),
     "incomplete": (lambda attributes, groups: attributes.update(complete=0), "not complete"),
 }
 
@@ -194,22 +207,26 @@ class Judge(unittest.TestCase):
         self.assertEqual(checker.check(), [])
         self.judged = {row.setting.name: row for row in judged.judge(checker.study, margin, 0.05)}
         claims, missing = ladder.claims_of(checker.study, margin, 0.05)
-        return {name: row.verdict for name, row in self.judged.items()}, {claim.text: claim.verdict for claim in claims}, missing
+        return {name: row.verdict for name, row in self.judged.items()}, {claim.text: claim.verdict
+                                                                          for claim in claims}, missing
 
     def rows(self):
         with h5py.File(self.output / "judged.h5") as file:
-            columns = {name: [v.decode() if isinstance(v, bytes) else v for v in data[()]] for name, data in file["judged"].items()}
+            columns = {name: [v.decode() if isinstance(v, bytes) else v for v in data[()]]
+                       for name, data in file["judged"].items()}
         return {row["setting"]: row for row in (dict(zip(columns, values)) for values in zip(*columns.values()))}
 
     def ladder(self):
         with h5py.File(self.output / "judged.h5") as file:
-            return dict(zip((v.decode() for v in file["ladder/claim"][()]), (v.decode() for v in file["ladder/verdict"][()])))
+            return dict(zip((v.decode() for v in file["ladder/claim"][()]),
+                            (v.decode() for v in file["ladder/verdict"][()])))
 
     def test_planted_differences(self):
         out, _ = self.judge(self.matrix())
         self.assertTrue(out.endswith("\nVALID\n"), out)
         rows = self.rows()
-        self.assertEqual({name: row["verdict"] for name, row in rows.items()}, {"near": "equivalent", "int4": "worse", "weights": "worse"})
+        self.assertEqual({name: row["verdict"] for name, row in rows.items()},
+                         {"near": "equivalent", "int4": "worse", "weights": "worse"})
         for name, effect in (("near", 0.001), ("int4", 0.05), ("weights", 0.2)):
             self.assertTrue(abs(rows[name]["difference"] - effect) < 0.01 and rows[name]["seeds"] == 6, rows[name])
         with h5py.File(self.output / "judged.h5") as file:  # whoever has this file alone can judge again
@@ -219,23 +236,29 @@ class Judge(unittest.TestCase):
         for name, row in rows.items():
             apart = [value - loss["base", seed] for (setting, seed), value in loss.items() if setting == name]
             self.assertAlmostEqual(sum(apart) / len(apart), row["difference"], places=12)
-        self.assertEqual(self.ladder(), {"base <= near": "supported", "near < int4": "supported", "int4 < weights": "supported"})
+        self.assertEqual(self.ladder(), {"base <= near": "supported", "near < int4": "supported",
+                                         "int4 < weights": "supported"})
         self.assertEqual({path.name for path in self.output.iterdir()},
-                         {"table.md", "judged.h5", "chapter.md", *(f"text-{what}.{suffix}" for what in ("curves", "ladder")
-                                                                   for suffix in ("png", "svg"))})
+                         {"table.md", "judged.h5", "chapter.md",
+                          *(f"text-{what}.{suffix}" for what in ("curves", "ladder")
+                            for suffix in ("png", "svg"))})
         self.assertRegex(out, r"Of 3 settings together: a true difference of 0\.00\d\d to 0\.0\d+ nats would be shown")
         chapter = (self.output / "chapter.md").read_text()
         self.assertTrue(chapter.startswith("## Which compression is safe\n"))
-        self.assertIn(f"validation/zpp-validate converge {self.folder / 'converge.h5'} --output {self.output}\n", chapter)
+        self.assertIn(f"validation/zpp-validate converge {self.folder / 'converge.h5'} --output {self.output}\n",
+                      chapter)
         self.assertIn("1 of 3 settings are; 2 are shown to be worse, 0 diverged, of 0 these runs show neither", chapter)
-        first = {path.name: path.read_bytes() for path in self.output.iterdir() if path.suffix in (".png", ".svg", ".md")}
+        first = {path.name: path.read_bytes() for path in self.output.iterdir()
+                 if path.suffix in (".png", ".svg", ".md")}
         self.judge(self.folder / "converge.h5")
         self.assertEqual(first, {name: (self.output / name).read_bytes() for name in first})
 
     def test_what_the_data_do_not_support(self):
-        """All effects gone: said in the table and in the chapter, and the matrix stays VALID. And the other way round."""
+        """All effects gone: said in the table and in the chapter, and the matrix stays VALID. And the other way
+        round."""
         out, _ = self.judge(self.matrix(settings=[each | {"effect": 0.0} for each in made.LADDER], random_seed=3))
-        self.assertEqual(list(self.ladder().values()), ["supported", "not supported by the data", "not supported by the data"])
+        self.assertEqual(list(self.ladder().values()),
+                         ["supported", "not supported by the data", "not supported by the data"])
         for text in (out, (self.output / "chapter.md").read_text()):
             self.assertEqual(text.count("not supported by the data"), 2)
         rows, claims, _ = self.say(settings=[each | {"effect": -each["effect"]} for each in made.LADDER])
@@ -271,7 +294,8 @@ class Judge(unittest.TestCase):
         self.assertEqual(set(self.rows()), {"near", "weights"})
         self.assertEqual(set(self.ladder()), {"base <= near", "near < weights"})
         self.assertIn("no setting that did not diverge is on the rung `int4 gradients`", out)
-        self.assertIn("1 of 3 settings are; 1 are shown to be worse, 1 diverged,", (self.output / "chapter.md").read_text())
+        self.assertIn("1 of 3 settings are; 1 are shown to be worse, 1 diverged,",
+                      (self.output / "chapter.md").read_text())
 
     def test_the_chapter_has_what_is_beside_uncompressed_training(self):
         coarse = made.setting("coarse", baseline="", **made.INT4)
@@ -283,30 +307,36 @@ class Judge(unittest.TestCase):
         self.assertFalse((self.output / "chapter.md").exists())
 
     def test_levels_and_feedback(self):
-        """Markov beside text, each with its own baseline; a setting with error feedback is on no rung; the usual block is taken."""
+        """Markov beside text, each with its own baseline; a setting with error feedback is on no rung; the usual block
+        is taken."""
         settings = [*made.LADDER, made.setting("coarse", effect=0.3, weight_codec="int4:2048", weight_bits=4.0),
                     made.setting("feedback", effect=-0.5, feedback="beta=0.8,reset=100,dtype=fp32", **made.INT4),
                     *(each | {"name": f"m-{each['name']}", "level": "markov", "baseline": each["baseline"] and "m-base"}
                       for each in made.LADDER)]
         out, _ = self.judge(self.matrix(settings=settings))
-        self.assertEqual(set(self.ladder()), {"base <= near", "near < int4", "int4 < weights", "m-base <= m-near", "m-near < m-int4",
+        self.assertEqual(set(self.ladder()), {"base <= near", "near < int4", "int4 < weights", "m-base <= m-near",
+                                              "m-near < m-int4",
                                               "m-int4 < m-weights"})
         self.assertIn("## markov: 6 seeds a setting\n\nEntropy of the source: 1.0397 nats a token; m-base is 1.", out)
         for text in (out, (self.output / "chapter.md").read_text()):
             self.assertRegex(text, r"What error feedback changes .*\n\n.*\n.*\n\| feedback \| int4 +\| +-0\.5\d+ \|")
         self.assertEqual(out.count("What error feedback changes"), 1)
-        self.assertRegex(out, r"A run of m-base: a gpt of 2 layers of width 64, \d+ steps of 16 sequences of 32 tokens on \d+ ranks, "
+        self.assertRegex(out, r"A run of m-base: a gpt of 2 layers of width 64, \d+ steps of 16 sequences of 32 tokens "
+                         r"on \d+ ranks, "
                               r"\w+ with a learning rate of at most 0\.003, schedule constant\.")
         self.assertIn("corrected over 8 settings", out.replace("\n", " "))
         self.assertEqual(self.judge(self.matrix(settings=settings), "--wide", columns="100")[0], out)
         tables, _ = self.judge(self.matrix(settings=settings), columns="100")
         self.assertLessEqual(max(len(line) for line in tables.splitlines() if line.startswith("|")), 100)
-        self.assertEqual({cell.strip() for line in out.splitlines() if line.startswith("| ") for cell in line.split("|")},
-                         {cell.strip() for line in tables.splitlines() if line.startswith("| ") for cell in line.split("|")})
+        self.assertEqual({cell.strip() for line in out.splitlines() if line.startswith("| ")
+                          for cell in line.split("|")},
+                         {cell.strip() for line in tables.splitlines() if line.startswith("| ")
+                          for cell in line.split("|")})
         self.assertTrue((self.output / "markov-ladder.png").exists())
 
     def test_parts_of_several_sizes(self):
-        """The loss is the mean of all batches: of 18, two of 16 parts have two; of 100 that are asked for, the data have 40."""
+        """The loss is the mean of all batches: of 18, two of 16 parts have two; of 100 that are asked for, the data
+        have 40."""
         for batches, asked in ((16, 16), (18, 18), (40, 40), (40, 100)):
             with self.subTest(batches=batches, asked=asked):
                 path = self.matrix(of_batches(asked, batches), batches=batches)
@@ -347,7 +377,8 @@ class Judge(unittest.TestCase):
         one, two = self.matrix(seeds=(1, 2, 3), name="a.h5"), self.matrix(seeds=(4, 5, 6), name="b.h5", random_seed=2)
         out, _ = self.judge(one, str(two))
         self.assertTrue(out.startswith(f"2 files as one matrix: {one}, {two}.\n"), out)
-        self.assertIn(f"{two}: seed 1 of 3 settings are in a file before it, whose runs count.\n", out)  # the quadratic and contracts
+        # The quadratic and contracts.
+        self.assertIn(f"{two}: seed 1 of 3 settings are in a file before it, whose runs count.\n", out)
         rows = self.rows()
         each = []
         for path in (one, two):
@@ -355,7 +386,8 @@ class Judge(unittest.TestCase):
             each.append(self.rows())
         for name, row in rows.items():
             self.assertEqual(row["seeds"], 6)
-            self.assertAlmostEqual(row["difference"], (each[0][name]["difference"] + each[1][name]["difference"]) / 2, places=12)
+            self.assertAlmostEqual(row["difference"], (each[0][name]["difference"] + each[1][name]["difference"]) / 2,
+                                   places=12)
         with h5py.File(self.output / "judged.h5") as file:
             self.assertEqual(len(file["runs/seed"]), 4 * 3)
 
@@ -364,7 +396,8 @@ class Judge(unittest.TestCase):
         paths = []
         for number, folder in enumerate(("one", "another día")):
             (self.folder / folder).mkdir()
-            paths.append(self.matrix(seeds=(1 + 3 * number, 2 + 3 * number, 3 + 3 * number), name=f"{folder}/converge.h5"))
+            paths.append(self.matrix(seeds=(1 + 3 * number, 2 + 3 * number, 3 + 3 * number),
+                                     name=f"{folder}/converge.h5"))
         self.judge(paths[0], str(paths[1]))
         with h5py.File(self.output / "judged.h5") as file:
             self.assertEqual(shlex.split(file.attrs["trace"].decode()), [str(path) for path in paths])
@@ -372,7 +405,8 @@ class Judge(unittest.TestCase):
     def test_a_seed_twice_counts_once(self):
         one, two = self.matrix(seeds=(1, 2, 3), name="a.h5"), self.matrix(seeds=(3, 4, 5), name="b.h5", random_seed=2)
         out, _ = self.judge(one, str(two))
-        self.assertIn(f"{two}: seed 1, 3 of 7 settings are in a file before it, whose runs count.\n", out)  # 1: of the quadratic and contracts
+        # 1: of the quadratic and contracts.
+        self.assertIn(f"{two}: seed 1, 3 of 7 settings are in a file before it, whose runs count.\n", out)
         self.assertEqual({row["seeds"] for row in self.rows().values()}, {5})
         with h5py.File(one) as file, h5py.File(self.output / "judged.h5") as both:
             kept = dict(zip(zip(both["runs/setting"].asstr(), both["runs/seed"].asstr()), both["runs/loss"]))
@@ -380,7 +414,8 @@ class Judge(unittest.TestCase):
 
     def test_files_of_other_matrices_are_refused(self):
         def other_steps(attributes, groups):
-            groups["settings"]["config_json"][1] = groups["settings"]["config_json"][1].replace('"train_steps": 20', '"train_steps": 30')
+            groups["settings"]["config_json"][1] = groups["settings"]["config_json"][1].replace('"train_steps": 20',
+                                                                                                '"train_steps": 30')
 
         def other_ranks(attributes, groups):
             groups["runs"]["world_size"] = [2] * len(groups["runs"]["world_size"])
@@ -390,9 +425,11 @@ class Judge(unittest.TestCase):
                                (without_run("int4", 5), "missing runs: setting int4, seed 5")):
             out, _ = self.judge(one, str(self.matrix(change, seeds=(4, 5, 6), name="b.h5")), code=1)
             self.assertIn(f"INVALID: {self.folder / 'b.h5'}: {reason}", out)
-        for change, reason in ((set_in("settings", "optimizer", "lion", 1), "setting near has optimizer adamw, and lion there"),
+        for change, reason in ((set_in("settings", "optimizer", "lion", 1),
+                                "setting near has optimizer adamw, and lion there"),
                                (lambda attributes, groups: groups["settings"].update(config_json=[
-                                   text.replace('"train_batch_size": 16', '"train_batch_size": 8') for text in groups["settings"]["config_json"]]),
+                                   text.replace('"train_batch_size": 16', '"train_batch_size": 8')
+                                   for text in groups["settings"]["config_json"]]),
                                 "setting base has train_batch_size 16, and 8 there"),
                                (set_in("settings", "name", "nearer", 1), "setting near is in one of them"),
                                (lambda attributes, groups: groups["data_text"].update({"@held_out_tokens": 20480}),
@@ -421,8 +458,11 @@ class Judge(unittest.TestCase):
                 losses |= {(names[setting], seed): loss for setting, seed, loss in zip(
                     file["runs/setting"], file["runs/seed"], file["runs/final_held_out_loss"])}
         for name, row in rows.items():
-            self.assertAlmostEqual(row["difference"], np.mean([losses[name, seed] - losses["base", seed] for seed in range(1, 7)]), places=12)
-        for words, reason in ((("--only", "base", "--only", "near"), "has no setting near"), (("--only", "int4"), "a baseline")):
+            self.assertAlmostEqual(row["difference"],
+                                   np.mean([losses[name, seed] - losses["base", seed] for seed in range(1, 7)]),
+                                   places=12)
+        for words, reason in ((("--only", "base", "--only", "near"), "has no setting near"),
+                              (("--only", "int4"), "a baseline")):
             self.assertIn(reason, self.judge(one, str(two), *words, code=2)[1])
 
     def test_bad_usage(self):
@@ -434,7 +474,8 @@ class Judge(unittest.TestCase):
         self.assertIn("cannot be written", self.judge(good, code=2)[1])
 
     def test_check_trace(self):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "check", self.matrix()], capture_output=True,
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "check", self.matrix()],
+                              capture_output=True,
                               text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, "VALID\n"), done)
 

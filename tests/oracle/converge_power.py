@@ -1,6 +1,7 @@
 # ctest: name=converge_power timeout=120 labels=oracle
-"""zpp-validate power: its probabilities against closed forms and against simulated studies; a matrix of the size that it
-plans finds a harm of 0.005 nats and calls nothing harmful that is not; and the command on a pilot with known losses."""
+"""zpp-validate power: its probabilities against closed forms and against simulated studies; a matrix of the size that
+it plans finds a harm of 0.005 nats and calls nothing harmful that is not; and the command on a pilot with known
+losses."""
 
 import contextlib
 import io
@@ -61,13 +62,16 @@ class Power(unittest.TestCase):
         for count in (11, 16, 40):  # SciPy's noncentral t at few degrees of freedom and large shifts is not one
             for effect in (0.001, 0.003, 0.005):
                 shift = effect * np.sqrt(count) / 0.004
-                self.assertAlmostEqual(power.found(count, 0.004, effect, 0.01), stats.nct.sf(stats.t.ppf(0.995, count - 1), count - 1, shift), places=3)
+                self.assertAlmostEqual(power.found(count, 0.004, effect, 0.01),
+                                       stats.nct.sf(stats.t.ppf(0.995, count - 1), count - 1, shift), places=3)
         # Of so many pairs the spread is known, and the mean is normal.
         count, margin, level = 20001, 0.0001, 0.05
         reach = stats.norm.ppf(1 - level)
         for effect in (0.0, 0.00004):
-            low, high = ((-margin - effect) * np.sqrt(count) / 0.004 + reach, (margin - effect) * np.sqrt(count) / 0.004 - reach)
-            self.assertAlmostEqual(power.shown_equivalent(count, 0.004, margin, level, effect), stats.norm.cdf(high) - stats.norm.cdf(low), places=3)
+            low, high = ((-margin - effect) * np.sqrt(count) / 0.004 + reach, (margin - effect) * np.sqrt(count) / 0.004
+                         - reach)
+            self.assertAlmostEqual(power.shown_equivalent(count, 0.004, margin, level, effect), stats.norm.cdf(high)
+                                   - stats.norm.cdf(low), places=3)
         self.assertEqual(power.shown_equivalent(5, 0.1, 0.001, 0.05), 0.0)  # no spread that five pairs find leaves room
         # At the margin itself no more than the level.
         self.assertLessEqual(power.shown_equivalent(8, 0.002, MARGIN, LEVEL, MARGIN), LEVEL)
@@ -81,15 +85,18 @@ class Power(unittest.TestCase):
         for count, spread, effect in ((5, 0.004, 0.006), (9, 0.004, 0.002)):
             rows = [paired.of(each) for each in effect + spread * random.standard_normal((4000, count))]
             self.near(sum(row.p_above(0) <= LEVEL / 2 for row in rows), 4000, power.found(count, spread, effect, LEVEL))
-            self.near(sum(max(row.p_equivalent(0.01)) <= LEVEL for row in rows), 4000, power.shown_equivalent(count, spread, 0.01, LEVEL, effect))
+            self.near(sum(max(row.p_equivalent(0.01)) <= LEVEL for row in rows), 4000,
+                      power.shown_equivalent(count, spread, 0.01, LEVEL, effect))
             self.near(sum(spread <= power.spread_bound(row.spread, count - 1, 0.8) for row in rows), 4000, 0.8)
             widths = [(high - low) / 2 for low, high in (row.interval(0.95) for row in rows)]
             for wanted in (0.002, 0.004):
-                self.near(sum(width <= wanted for width in widths), 4000, power.half_width_met(count, spread, wanted, 0.95))
+                self.near(sum(width <= wanted for width in widths), 4000,
+                          power.half_width_met(count, spread, wanted, 0.95))
 
     def test_causes(self):
         random = np.random.default_rng(13)
-        exact = np.add.outer([0.001, 0.003, 0.002], [0.01, -0.01, 0.0, 0.02])  # effects of seeds and of parts, and no rest
+        # Effects of seeds and of parts, and no rest.
+        exact = np.add.outer([0.001, 0.003, 0.002], [0.01, -0.01, 0.0, 0.02])
         seeds, evaluation, data = power.split(exact, [4] * 4)
         self.assertAlmostEqual(seeds, 0.001, places=12)
         self.assertAlmostEqual(evaluation, 0, places=12)
@@ -106,7 +113,8 @@ class Power(unittest.TestCase):
         starts = np.cumsum([0, *sizes[:-1]])
         found = []
         for _ in range(2000):
-            batches = 0.002 * random.standard_normal((8, 1)) + 0.008 * random.standard_normal((1, 48)) + 0.012 * random.standard_normal((8, 48))
+            batches = (0.002 * random.standard_normal((8, 1)) + 0.008 * random.standard_normal((1, 48))
+                       + 0.012 * random.standard_normal((8, 48)))
             found.append(power.split(np.add.reduceat(batches, starts, axis=1) / sizes, sizes))
         for values, true in zip(np.array(found).T, (0.002, 0.012 / np.sqrt(48), 0.008 / np.sqrt(48))):
             self.assertAlmostEqual(np.sqrt((values**2).mean()), true, delta=0.05 * true)
@@ -114,11 +122,13 @@ class Power(unittest.TestCase):
     def test_the_fewest(self):
         for spread, wanted in ((0.002, 0.003), (0.006, 0.003), (0.0001, 0.003)):
             enough = lambda count: count > 1 and power.half_width_met(count, spread, wanted, 0.95) >= 0.8
-            self.assertEqual(command.seeds_for(spread, wanted), next(count for count in range(2, 1000) if enough(count)))
+            self.assertEqual(command.seeds_for(spread, wanted),
+                             next(count for count in range(2, 1000) if enough(count)))
         self.assertIsNone(command.seeds_for(10.0, 0.003))
 
     def test_a_harm_is_found_and_nothing_is_not(self):
-        """The spread of a pilot, the seeds that it plans for, and the judge on such matrices: one setting of ten is worse by the harm."""
+        """The spread of a pilot, the seeds that it plans for, and the judge on such matrices: one setting of ten is
+        worse by the harm."""
         noise = 0.003
         spread = noise * np.sqrt(2)
         seeds = power.fewest(lambda count: count > 1 and power.found(count, spread, HARM, LEVEL / SETTINGS) >= 0.8)
@@ -133,7 +143,8 @@ class Power(unittest.TestCase):
         self.at_least(found, STUDIES, 0.8)
         self.at_most(alarms, STUDIES, LEVEL)
         self.at_most(beside, STUDIES, LEVEL)
-        fewer = sum(judged.WORSE in judged.judge(study(random, seeds // 2, noise, [HARM] + [0.0] * (SETTINGS - 1)), MARGIN, LEVEL)[0].verdict
+        fewer = sum(judged.WORSE in judged.judge(study(random, seeds // 2, noise, [HARM] + [0.0] * (SETTINGS - 1)),
+                                                 MARGIN, LEVEL)[0].verdict
                     for _ in range(STUDIES))
         self.assertLess(fewer, 0.6 * STUDIES)  # half of them are too few: the plan is not a generous guess
 
@@ -159,7 +170,8 @@ class Command(unittest.TestCase):
         return out.getvalue() + err.getvalue()
 
     def rows(self, text, name):
-        return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith(f"| {name} ")]
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()
+                if line.startswith(f"| {name} ")]
 
     def test_a_pilot(self):
         path = self.pilot()
@@ -172,7 +184,8 @@ class Command(unittest.TestCase):
             apart = own - losses[0]
             spread = apart.std(ddof=1)
             bound = spread * np.sqrt(5 / stats.chi2.ppf(0.2, 5))
-            self.assertEqual(first[1:7], ["6", f"{apart.mean():+.4f}", f"{spread:.5f}", f"{bound:.5f}", f"{losses[0].std(ddof=1):.5f}",
+            self.assertEqual(first[1:7], ["6", f"{apart.mean():+.4f}", f"{spread:.5f}", f"{bound:.5f}",
+                                          f"{losses[0].std(ddof=1):.5f}",
                                           f"{np.corrcoef(own, losses[0])[0, 1]:.3f}"])
             self.assertEqual(first[7:], [str(command.seeds_for(spread, 0.004)), str(command.seeds_for(bound, 0.004))])
             each = power.split(parts[place] - parts[0], [1] * 4)
@@ -183,8 +196,10 @@ class Command(unittest.TestCase):
                 self.assertEqual(row[2:], [f"{stats.t.ppf(0.975, count - 1) * bound / np.sqrt(count):.4f}",
                                            f"{power.shown_equivalent(count, bound, 0.005, 0.05 / 12):.3f}",
                                            f"{power.found(count, bound, 0.005, 0.05 / 12):.3f}"])
-        self.assertRegex(text, r"\d+ seeds give every setting an interval of \+-0\.004 nats or less in 80% of studies; \d+ show equivalence "
-                               r"within 0\.005 and find a harm of 0\.005 with a probability of 80% each, among 12 settings\.")
+        self.assertRegex(text, r"\d+ seeds give every setting an interval of \+-0\.004 nats or less in 80% of studies; "
+                         r"\d+ show equivalence "
+                               r"within 0\.005 and find a harm of 0\.005 with a probability of 80% each, among 12 "
+                         r"settings\.")
         self.assertIn("A run of the pilot took 2 s on 4 ranks.", text)
 
     def test_a_file_without_parts(self):
@@ -197,7 +212,8 @@ class Command(unittest.TestCase):
         text = self.say(one, two)
         self.assertTrue(text.startswith("2 files as one matrix: "), text)
         self.assertEqual(self.rows(text, "int4")[0][1], "5")
-        self.assertTrue(re.search(r"are no parts of one matrix", self.say(one, self.pilot("c.h5", settings=made.LADDER[:2], seeds=(7, 8)), code=2)))
+        self.assertTrue(re.search(r"are no parts of one matrix",
+                                  self.say(one, self.pilot("c.h5", settings=made.LADDER[:2], seeds=(7, 8)), code=2)))
 
     def test_refusals(self):
         self.assertIn("INVALID: no setting of it is compared", self.say(self.pilot(settings=(made.BASE,)), code=1))

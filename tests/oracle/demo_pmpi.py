@@ -55,7 +55,8 @@ def main():
             seen = seen_by_mpi(counts)
             agrees = counted == seen and as_predicted and min(seen) > 0
             failures += not agrees
-            print(f"{name:6s} {'agrees' if agrees else 'DIFFERS'}: MPI saw {seen[0]} bytes inside nodes and {seen[1]} across, "
+            print(f"{name:6s} {'agrees' if agrees else 'DIFFERS'}: MPI saw {seen[0]} bytes inside nodes and "
+                  f"{seen[1]} across, "
                   f"the trace counted {counted[0]} and {counted[1]}; steps as predicted: {as_predicted}")
     return 1 if failures else 0
 

@@ -20,7 +20,8 @@ class DriftTable(zpp.TestCase):
         return zpp.Process([*zpp.VALIDATE, "drift-table", *paths, "--output", self.folder / "table.md"]).end()
 
     def rows(self):
-        return [[cell.strip() for cell in line.strip("|").split("|")] for line in (self.folder / "table.md").read_text().splitlines()[2:]]
+        return [[cell.strip() for cell in line.strip("|").split("|")]
+                for line in (self.folder / "table.md").read_text().splitlines()[2:]]
 
     def test_rows(self):
         row = ["14", "1", "4.000e-03", "1.000e-03", "99.5 %", "3"]
@@ -31,8 +32,10 @@ class DriftTable(zpp.TestCase):
 
     def test_other_texts(self):
         short = "\n".join(TEXT.splitlines()[:2]) + "\nVALID: 8\n"
-        for text, part in ((TEXT, "with its last line"), ("", "no text of"), (TEXT.replace("sent", "gone") + "VALID: 14\n", "no text of"),
-                           (TEXT.replace("        99.5 %", "") + "VALID: 14\n", "a row of other columns"), (short, "fewer than two rows")):
+        for text, part in ((TEXT, "with its last line"), ("", "no text of"),
+                           (TEXT.replace("sent", "gone") + "VALID: 14\n", "no text of"),
+                           (TEXT.replace("        99.5 %", "") + "VALID: 14\n", "a row of other columns"),
+                           (short, "fewer than two rows")):
             with self.subTest(text=text):
                 result = self.table(text)
                 self.assertEqual((result.code, len(result.errors("drift-table"))), (zpp.USAGE, 1), result)

@@ -1,6 +1,6 @@
 # ctest: name=gate_files timeout=120 labels=oracle
-"""zpp-validate gate on files made here: what it records, what it refuses, and how often it alarms. Planted defects of the real
-programs are in tests/cli/gate_defects.py."""
+"""zpp-validate gate on files made here: what it records, what it refuses, and how often it alarms. Planted defects of
+the real programs are in tests/cli/gate_defects.py."""
 
 import contextlib
 import io
@@ -72,8 +72,10 @@ class Gate(unittest.TestCase):
     def test_what_is_recorded(self):
         self.recorded()
         document = json.loads(self.path.read_text())
-        self.assertEqual((document["schema"], document["machine"], document["layout"]), ("zeropp-baseline", ["h"] * 4, "4 ranks on 2 nodes"))
-        self.assertEqual(document["command"], f"validation/zpp-validate gate {self.folder / 'base'} --record {self.path}")
+        self.assertEqual((document["schema"], document["machine"], document["layout"]),
+                         ("zeropp-baseline", ["h"] * 4, "4 ranks on 2 nodes"))
+        self.assertEqual(document["command"], f"validation/zpp-validate gate {self.folder / 'base'} --record "
+                         f"{self.path}")
         self.assertLessEqual({"git_commit", "mpi_library"}, set(document["versions"]))
         (row,) = document["rows"]
         self.assertEqual((sorted(row["losses"]), len(row["times"])), ([str(seed) for seed in range(1, 7)], 6 * 11))
@@ -83,7 +85,8 @@ class Gate(unittest.TestCase):
     def test_what_moved(self):
         self.recorded()
         self.assertIn(": 0 moved\n", self.another(self.trace("a", 50, loss=3.002)))
-        for quantity, change in (("held-out loss", dict(loss=3.2)), ("held-out loss", dict(loss=2.8)), ("gradient norm", dict(norm=4.0))):
+        for quantity, change in (("held-out loss", dict(loss=3.2)), ("held-out loss", dict(loss=2.8)),
+                                 ("gradient norm", dict(norm=4.0))):
             text = self.another(self.trace("b", 51, **change), code=1)
             self.assertRegex(text, f"moved: gpt, .*: {quantity} was ")
             self.assertIn(": 1 moved\n", text)
@@ -103,7 +106,8 @@ class Gate(unittest.TestCase):
         self.another(self.trace("a", 50, norm=2.0), "--json", report, code=1)
         document = json.loads(report.read_text())
         self.assertEqual((document["schema"], document["code"]), ("zeropp-gate", 1))
-        self.assertEqual([(each["kind"], each["verdict"]) for each in document["findings"] if each["verdict"] != "same"], [("norm", "moved")])
+        self.assertEqual([(each["kind"], each["verdict"]) for each in document["findings"]
+                          if each["verdict"] != "same"], [("norm", "moved")])
         self.another(self.trace("b", 50), "--json", self.folder / "none" / "x.json", code=2)
 
     def test_exactly(self):
@@ -122,7 +126,8 @@ class Gate(unittest.TestCase):
         for seed in range(1, 7):
             self.trace("base", seed, skipped=skips[1 + seed % 2], norm=1 + seed / 1000, loss=3 + seed / 1000)
         self.gate(self.folder / "base", "--record", self.path)
-        for seed, count, code, line in ((50, 1, 0, ": 0 moved\n"), (51, 3, 4, "undecided: .*: skipped steps, seed 51 was 1 to 2, is 3"),
+        for seed, count, code, line in ((50, 1, 0, ": 0 moved\n"),
+                                        (51, 3, 4, "undecided: .*: skipped steps, seed 51 was 1 to 2, is 3"),
                                         (52, 0, 4, "undecided: .*: skipped steps, seed 52 was 1 to 2, is 0"),
                                         (1, 1, 1, "moved: .*: skipped steps, seed 1 was 2, is 1")):
             trace = self.trace("a", seed, skipped=skips[count], loss=3.003, norm=1.003)
@@ -157,7 +162,8 @@ class Gate(unittest.TestCase):
     def test_refused(self):
         self.recorded()
         other = self.trace("a", 50, change=lambda attributes, groups: groups["ranks"].update(host=["other"] * 4))
-        self.assertIn("is of another machine: 4 ranks on 2 nodes of 4x-h / 4 ranks on 2 nodes of 4x-other: record one here",
+        self.assertIn("is of another machine: 4 ranks on 2 nodes of 4x-h / 4 ranks on 2 nodes of 4x-other: "
+                      "record one here",
                       self.another(other, code=2))
         self.another(other, "--across-machines")
 
@@ -170,9 +176,12 @@ class Gate(unittest.TestCase):
                       self.another(self.trace("b", 50, change=learning_rate), code=2))
         self.assertIn("no baseline", self.gate(self.trace("c", 50), "--baseline", "no-such-name", code=2))
         (self.folder / "none.json").write_text("{}")
-        self.assertIn("is no baseline of schema", self.gate(self.trace("c", 50), "--baseline", self.folder / "none.json", code=2))
-        self.assertIn("cannot be read", self.gate(self.folder / "nowhere.h5", "--record", self.folder / "x.json", code=1))
-        self.assertIn("is there twice with seed 1", self.gate(self.folder / "base", self.trace("d", 1), "--record", self.folder / "y.json", code=2))
+        self.assertIn("is no baseline of schema",
+                      self.gate(self.trace("c", 50), "--baseline", self.folder / "none.json", code=2))
+        self.assertIn("cannot be read", self.gate(self.folder / "nowhere.h5", "--record", self.folder / "x.json",
+                                                  code=1))
+        self.assertIn("is there twice with seed 1", self.gate(self.folder / "base", self.trace("d", 1),
+                                                              "--record", self.folder / "y.json", code=2))
         broken = self.trace("e", 7, change=lambda attributes, groups: attributes.update(verdict="INVALID: x"))
         self.assertIn("a baseline is of valid runs", self.gate(broken, "--record", self.folder / "z.json", code=1))
 
@@ -184,13 +193,15 @@ class Gate(unittest.TestCase):
     def test_few_times_are_undecided(self):
         self.recorded()
         text = self.another(self.trace("a", 50), "--only", "times", "--warmup", "10", code=4)
-        self.assertRegex(text, r"undecided: gpt, .*: time was .* us, is .* us, x \d\.\d{4} \(\d+ samples needed\); allowed: x 1\.03\n")
+        self.assertRegex(text, r"undecided: gpt, .*: time was .* us, is .* us, x \d\.\d{4} \(\d+ samples needed\); "
+                         r"allowed: x 1\.03\n")
 
     def test_times_that_spread_too_much(self):
         """A slowdown that drowns in the spread is not passed in silence, nor called one."""
         self.recorded(seeds=range(1, 8), spread=0.5)
         text = self.another(self.trace("a", 50, slower=1.1, spread=0.5), "--only", "times", code=4)
-        self.assertRegex(text, r"blunt: gpt, .*: time: only a change beyond x \d\.\d{4} shows: measure more steps or ru")
+        self.assertRegex(text, r"blunt: gpt, .*: time: only a change beyond x \d\.\d{4} shows: measure more "
+                         r"steps or ru")
         self.assertIn(": 0 moved\n", text)
 
     def test_seeds_that_spread_too_much(self):
@@ -246,7 +257,8 @@ class Gate(unittest.TestCase):
         self.assertIn("not run: text: int4\n", self.gate(few, *untimed, "--partial"))
 
     def test_false_alarms_and_power(self):
-        """Equivalent runs alarm as rarely as promised, whatever the number of seeds; a shift of thrice what is allowed is found."""
+        """Equivalent runs alarm as rarely as promised, whatever the number of seeds; a shift of thrice what is allowed
+        is found."""
         random, trials = np.random.default_rng(9), 4000
         for before, now in ((5, 1), (12, 1), (6, 6)):
             sides = random.standard_normal((trials, before + now))

@@ -1,6 +1,6 @@
 # ctest: name=gpt2_transformers timeout=300 labels=oracle
-"""The GPT's weights in `transformers`, on PyTorch: what a run exports has its loss there, and a GPT-2 that was made there has its loss here, to
-1e-4 in fp32. Another model's weights are told apart. Skipped without either package."""
+"""The GPT's weights in `transformers`, on PyTorch: what a run exports has its loss there, and a GPT-2 that was made
+there has its loss here, to 1e-4 in fp32. Another model's weights are told apart. Skipped without either package."""
 
 import subprocess
 import sys
@@ -8,12 +8,14 @@ import sys
 import zpp
 
 VALIDATE = zpp.SOURCE / "validation" / "zpp-validate"
-SHAPE = ["--num-layers", "3", "--hidden-size", "48", "--num-attention-heads", "4", "--seq-length", "24", "--micro-batch-size", "2"]
+SHAPE = ["--num-layers", "3", "--hidden-size", "48", "--num-attention-heads", "4", "--seq-length", "24",
+         "--micro-batch-size", "2"]
 MADE = ["--layers", 3, "--hidden", 48, "--heads", 4, "--length", 24]
 
 
 def script(*words):
-    return subprocess.run([sys.executable, *map(str, (VALIDATE, "gpt2", *words))], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, *map(str, (VALIDATE, "gpt2", *words))], capture_output=True, text=True,
+                          timeout=120)
 
 
 class Transformers(zpp.TestCase):
@@ -21,7 +23,8 @@ class Transformers(zpp.TestCase):
         super().setUp()
         text = self.folder / "corpus.txt"
         text.write_bytes(b"".join(b"%d times %d is %d.\n" % (a, b, a * b) for a in range(40) for b in range(40)))
-        self.words = [*SHAPE, "--data-source", "text", "--data-path", text, "--vocab-size", 256, "--eval-interval", 100, "--eval-iters", 4]
+        self.words = [*SHAPE, "--data-source", "text", "--data-path", text, "--vocab-size", 256, "--eval-interval", 100,
+                      "--eval-iters", 4]
 
     def loss(self, folder, evaluation, code=zpp.OK):
         done = script("loss", folder, self.out / "train.h5", "--evaluation", evaluation)
@@ -32,7 +35,8 @@ class Transformers(zpp.TestCase):
         for head, stage in (("--tied-head", 3), ("--no-tied-head", 1)):
             with self.subTest(head):
                 self.out = self.folder / head.strip("-")
-                self.check_ok(self.train(2, *self.words, head, "--zero-stage", stage, "--lr", 0.01, "--train-iters", 12, "--save", self.out / "kept",
+                self.check_ok(self.train(2, *self.words, head, "--zero-stage", stage, "--lr", 0.01, "--train-iters", 12,
+                                         "--save", self.out / "kept",
                                          "--gather-weights-on-save"))
                 step = self.out / "kept" / "step-000000012"
                 self.loss(step, -1)

@@ -1,7 +1,7 @@
 # ctest: name=contract8_gpt_gradients timeout=240 labels=oracle
-"""Loss and every gradient tensor of the GPT and the encoder against the NumPy oracle: norm-wise relative error at most 1e-5
-with fp32 weights, 2e-2 with bf16 and 2.5e-3 with fp16 weights, over shapes that nothing divides evenly. The oracle reads the fp32
-weights in all cases. A gradient that was changed must be refused."""
+"""Loss and every gradient tensor of the GPT and the encoder against the NumPy oracle: norm-wise relative error at most
+1e-5 with fp32 weights, 2e-2 with bf16 and 2.5e-3 with fp16 weights, over shapes that nothing divides evenly. The oracle
+reads the fp32 weights in all cases. A gradient that was changed must be refused."""
 import os
 import pathlib
 import subprocess

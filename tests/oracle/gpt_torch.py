@@ -1,7 +1,7 @@
 # ctest: name=contract8_gpt_torch timeout=300 labels=oracle,gpu
-"""Loss and every gradient tensor of the GPT and the encoder on a GPU against PyTorch, and in fp32 against the NumPy oracle too:
-norm-wise relative error at most 1e-5 with fp32 and 2e-2 with bf16, over head widths, odd vocabularies and both kinds
-of head. A gradient that was changed must be refused. Skipped without PyTorch or a GPU."""
+"""Loss and every gradient tensor of the GPT and the encoder on a GPU against PyTorch, and in fp32 against the NumPy
+oracle too: norm-wise relative error at most 1e-5 with fp32 and 2e-2 with bf16, over head widths, odd vocabularies and
+both kinds of head. A gradient that was changed must be refused. Skipped without PyTorch or a GPU."""
 import os
 import pathlib
 import subprocess

@@ -16,7 +16,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         for head in ("tied", "untied"):
             folder = pathlib.Path(scratch) / head
-            subprocess.run([TOOL, "train", folder, "gpt", "2", "48", "3", "19", "257", head, "fp32", "12", "host"], check=True)
+            subprocess.run([TOOL, "train", folder, "gpt", "2", "48", "3", "19", "257", head, "fp32", "12", "host"],
+                           check=True)
             result = subprocess.run([sys.executable, VALIDATE, "oracle", "train", folder, "--tolerance", "1e-5"],
                                     capture_output=True, text=True)
             print(result.stdout, result.stderr)

@@ -1,6 +1,6 @@
 # ctest: name=html_report timeout=240 labels=oracle
-"""zpp-validate html on traces made here: the page is well-formed, needs nothing else, takes no text for markup, and has the
-traces' numbers and verdicts."""
+"""zpp-validate html on traces made here: the page is well-formed, needs nothing else, takes no text for markup, and has
+the traces' numbers and verdicts."""
 
 import contextlib
 import io
@@ -33,7 +33,8 @@ class HtmlReport(unittest.TestCase):
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = pathlib.Path(temporary.name)
         cls.valid, cls.invalid = html_case.planted(cls.folder)
-        cls.code, cls.printed = call(*cls.valid, cls.invalid, cls.folder / "none.h5", "--output", cls.folder / "all", "--title", html_case.SCRIPT)
+        cls.code, cls.printed = call(*cls.valid, cls.invalid, cls.folder / "none.h5", "--output", cls.folder / "all",
+                                     "--title", html_case.SCRIPT)
         cls.source = (cls.folder / "all" / "report.html").read_text(encoding="utf-8")
         cls.page = html_case.Page(cls.source)
 
@@ -54,14 +55,16 @@ class HtmlReport(unittest.TestCase):
             self.assertFalse(forbidden in self.source.lower(), forbidden)
 
     def test_reader_finds_what_it_must(self):
-        for bad in ("<p><b>x</p>", "<p>", "<script>x</script>", "<a href='http://x'>x</a>", "<p onclick='x'>x</p>", "<a href='#x'>x</a>",
+        for bad in ("<p><b>x</p>", "<p>", "<script>x</script>", "<a href='http://x'>x</a>", "<p onclick='x'>x</p>",
+                    "<a href='#x'>x</a>",
                     "<img src='x.png'>", "<p id='a'>x</p><p id='a'>x</p>", "<!-- x -->"):
             with self.subTest(bad), self.assertRaises(AssertionError):
                 html_case.Page(bad)
 
     def test_escapes(self):
         made = html_page.element("p", "<&>\"'", html_page.element("b", "\x00\u202e\ud800"), title="\"><x y='")
-        self.assertEqual(made, '<p title="&quot;&gt;&lt;x y=&#x27;">&lt;&amp;&gt;&quot;&#x27;<b>\ufffd\ufffd\ufffd</b></p>')
+        self.assertEqual(made,
+                         '<p title="&quot;&gt;&lt;x y=&#x27;">&lt;&amp;&gt;&quot;&#x27;<b>\ufffd\ufffd\ufffd</b></p>')
 
     def test_numbers(self):
         code, _ = call(self.valid[1], "--output", self.folder / "one")
@@ -76,10 +79,12 @@ class HtmlReport(unittest.TestCase):
                          [(row["codec"], row["wire_bytes_intra"], row["wire_bytes_inter"]) for row in rows])
         for shown, row in zip(tables["Collectives"][1:], rows):
             sent = row["wire_bytes_intra"] + row["wire_bytes_inter"]
-            rates = [amount / trace.attributes["world_size"] / row["seconds"] / 1e9 for amount in (row["logical_bytes"], sent)]
+            rates = [amount / trace.attributes["world_size"] / row["seconds"] / 1e9
+                     for amount in (row["logical_bytes"], sent)]
             self.assertEqual([float(cell) for cell in shown[-2:]], [float(f"{rate:.4g}") for rate in rates])
         memory = {row[0]: number(row[2]) for row in tables["Memory of rank 0"][1:]}
-        self.assertEqual(memory, {row["name"]: row["bytes_actual"] for row in trace.rows("memory") if row["bytes_actual"]})
+        self.assertEqual(memory, {row["name"]: row["bytes_actual"] for row in trace.rows("memory")
+                                  if row["bytes_actual"]})
         self.assertIn("Quantization errors", tables)
         provenance = dict(tables["Provenance"][1:])
         self.assertEqual(provenance["configuration hash"], trace.attributes["config_hash"])
@@ -102,7 +107,8 @@ class HtmlReport(unittest.TestCase):
         self.assertNotIn("optimizer.type", rows)
 
     def test_same_traces_same_page(self):
-        self.assertEqual(call(*self.valid, self.invalid, self.folder / "none.h5", "--output", self.folder / "again", "--title", html_case.SCRIPT)[0], 1)
+        self.assertEqual(call(*self.valid, self.invalid, self.folder / "none.h5", "--output", self.folder / "again",
+                              "--title", html_case.SCRIPT)[0], 1)
         self.assertEqual((self.folder / "again" / "report.html").read_text(encoding="utf-8"), self.source)
 
     def test_refusals(self):

@@ -22,7 +22,8 @@ FLAGS = ["--num-layers", LAYERS, "--hidden-size", HIDDEN, "--num-attention-heads
          "--vocab-size", VOCAB, "--micro-batch-size", SEQUENCES, *UNITS]
 NAMESPACE = "zeropp::nn::cuda_ops::(anonymous namespace)::"
 LOSS = f"void {NAMESPACE}cross_entropy_kernel<zeropp::Bf16, 8>(unsigned long, bool)"
-PRODUCTS = {"forward": "nvjet_sm90_tst_192x192_64x4_1x2_h_bx_coopB_bias_TNN", "data": "sm90_xmma_gemm_bf16_nn_n_tilesize128",
+PRODUCTS = {"forward": "nvjet_sm90_tst_192x192_64x4_1x2_h_bx_coopB_bias_TNN",
+            "data": "sm90_xmma_gemm_bf16_nn_n_tilesize128",
             "weight": "void cutlass::Kernel2<cutlass_80_tensorop_bf16_128x256_32x6_nt_align8>(int)"}
 LAYER_TIMES = {"qkv": 1, "proj": 2, "fc": 3, "mlp": 4, "head": 5}  # us, and more by role
 ROLE_TIMES = {"forward": 10, "data": 20, "weight": 30}
@@ -76,7 +77,8 @@ def table(*words):
             tables.append([])
             header = previous
             tables[-1].append(header)
-        elif cells and tables and len(cells) == len(tables[-1][0]) and cells[0] not in ("category", "rank", "operation"):
+        elif cells and tables and len(cells) == len(tables[-1][0]) and cells[0] not in ("category", "rank",
+                                                                                        "operation"):
             tables[-1].append(cells)
         previous = cells
     return done, [{row[0]: dict(zip(part[0], row)) for row in part[1:]} for part in tables]
@@ -104,7 +106,8 @@ def check_products(folder):
                     assert row["us a call"] == f"{us + ROLE_TIMES[role]:.1f}", (recompute, weight_first, row)
                     assert row["category"] == "products", row
             again = {name: row for name, row in rows.items() if "recomputed" in name}
-            assert set(again) == ({f"{layer} forward, recomputed" for layer in ("qkv", "proj", "fc")} if recompute else set())
+            assert set(again) == ({f"{layer} forward, recomputed" for layer in ("qkv", "proj", "fc")}
+                                  if recompute else set())
             for row in again.values():
                 assert row["calls"] == f"{LAYERS - 1:.1f}" and row["us a call"].endswith(".5"), row
             # 2 * 100 * 10 * 30 operations, three times a step, of 11 us each: 0.18 ms of 0.033 ms.
@@ -134,14 +137,16 @@ def check_other_products(folder):
 
 
 def check_device_times(folder):
-    """Of a step of 1000 us: loss 100, idle 100, sum 200 | nccl 100..400 of it beside it, alone to 500; a copy, a set."""
+    """Of a step of 1000 us: loss 100, idle 100, sum 200 | nccl 100..400 of it beside it, alone to 500; a copy, a
+    set."""
     recording = Recording()
     for _ in range(4):
         begin = recording.now
         recording.add(LOSS, 100, at=begin)
         recording.add(f"void {NAMESPACE}column_sums_kernel<zeropp::Bf16, 8>(int)", 200, at=begin + 200_000)
         recording.add(f"{NAMESPACE}add_shares_kernel(int)", 5, at=begin + 390_000)
-        recording.add("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 200, at=begin + 300_000, stream=9)
+        recording.add("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 200, at=begin + 300_000,
+                      stream=9)
         recording.add("3000", 10, "copy", 9, at=begin + 700_000)
         recording.add("4000", 20, "set", 9, at=begin + 800_000)
         recording.add("void zeropp::cuda::for_each_kernel<zeropp::optim::(anonymous namespace)::ByFour<zeropp::optim::"
@@ -174,18 +179,21 @@ def check_device_times(folder):
 
 def check_optimizers():
     """AdamW's kernel has a floor; another optimizer's, and that of other moments, is a row of its own."""
-    for rule, expected in (("adamw::Update", "AdamW"), ("sgd::Plain", "update_kernel"), ("adam::Update", "update_kernel")):
+    for rule, expected in (("adamw::Update", "AdamW"), ("sgd::Plain", "update_kernel"),
+                           ("adam::Update", "update_kernel")):
         name = (f"void zeropp::optim::cuda_ops::update_kernel<zeropp::optim::rule::{rule}, float>"
                 f"(zeropp::optim::GradientScale, zeropp::optim::rule::adamw::Update::Constants)")
         activity = kernel_file.Activity(0, 1, 0, 0, "kernel", name, 0)
         assert kernel_table.classify(activity)[:2] == (expected, "optimizer"), (rule, kernel_table.classify(activity))
     for kernel, chosen in (("update_moments_kernel", "float, "), ("update_tiles_kernel", "")):
-        other = f"void zeropp::optim::cuda_ops::{kernel}<zeropp::optim::rule::adamw::Update, {chosen}(zeropp::optim::Moments)1>(int)"
+        other = (f"void zeropp::optim::cuda_ops::{kernel}<zeropp::optim::rule::adamw::Update, "
+                 f"{chosen}(zeropp::optim::Moments)1>(int)")
         assert kernel_table.classify(kernel_file.Activity(0, 1, 0, 0, "kernel", other, 0))[:2] == (kernel, "optimizer")
 
 
 def check_summary(folder):
-    model = {"name": "gpt", "num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS, "seq_length": LENGTH, "vocab_size": 0,
+    model = {"name": "gpt", "num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS,
+             "seq_length": LENGTH, "vocab_size": 0,
              "tied_head": False}
     summary = {"world_size": 8, "data": {"vocab_size": VOCAB}, "steps": {"time": [9.0, 0.11, 0.11, 0.12]},
                "config": {"train_micro_batch_size_per_gpu": SEQUENCES, "gradient_accumulation_steps": 2,
@@ -197,7 +205,8 @@ def check_summary(folder):
         recording.add(LOSS, 100)
         recording.add("void zeropp::cuda::for_each_kernel<zeropp::optim::AdamW>(int)", 50)
     path = recording.write(folder / "summary.tsv")
-    done, (rows, _, ranks) = table(path, "--summary", folder / "run.json", "--unrecorded", folder / "plain.json", "--skip", 1,
+    done, (rows, _, ranks) = table(path, "--summary", folder / "run.json", "--unrecorded", folder / "plain.json",
+                                   "--skip", 1,
                                    *UNITS)
     assert done.returncode == 0, done
     assert "2 x 4 sequences a rank and step, 8 ranks, 32-bit" in done.stdout, done.stdout
@@ -212,15 +221,19 @@ def check_summary(folder):
     assert done.returncode == 2 and "floors of a GPT only" in done.stderr, done
     (folder / "run.json").write_text("{}")
     done, _ = table(path, "--summary", folder / "run.json")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "no summary of zpp_train: KeyError" in done.stderr, done
+    assert done.returncode == 2 and done.stderr.count(
+        "\n") == 1 and "no summary of zpp_train: KeyError" in done.stderr, done
 
 
 def check_malformed(folder):
     good = "5\t9\t0\t7\tkernel\tcross_entropy"
-    for text, words in (("", "too few for one step"), (good, "too few for one step"), ("5\t9\t0\t7\tkernel", "5 columns"),
-                        (f"{good}\nfive\t9\t0\t7\tkernel\tx", ":2: invalid literal"), ("9\t5\t0\t7\tkernel\tx", "ends before"),
+    for text, words in (("", "too few for one step"), (good, "too few for one step"),
+                        ("5\t9\t0\t7\tkernel", "5 columns"),
+                        (f"{good}\nfive\t9\t0\t7\tkernel\tx", ":2: invalid literal"),
+                        ("9\t5\t0\t7\tkernel\tx", "ends before"),
                         ("5\t9\t0\t7\tcopy\tmany", "invalid literal"), ("5\t9\t0\t7\tevent\tx", "unknown kind 'event'"),
-                        (f"{good}\n5\t9\t1\t7\tkernel\tx", "several GPUs"), ("# complete, 3 records lost", "3 records were lost"),
+                        (f"{good}\n5\t9\t1\t7\tkernel\tx", "several GPUs"),
+                        ("# complete, 3 records lost", "3 records were lost"),
                         ("\x00\xff garbage", "1 columns")):
         path = folder / "bad.tsv"
         path.write_text(text + "\n" if text else "")

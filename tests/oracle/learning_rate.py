@@ -1,6 +1,7 @@
 # ctest: name=learning_rate timeout=120 labels=oracle processors=2
-"""The rates in the traces of every schedule are those of DeepSpeed's schedulers: objects that are stepped after each step that was taken,
-written here from their description, and not the closed form that the library and the trace checker have."""
+"""The rates in the traces of every schedule are those of DeepSpeed's schedulers: objects that are stepped after each
+step that was taken, written here from their description, and not the closed form that the library and the trace checker
+have."""
 
 import json
 import math
@@ -77,12 +78,16 @@ class Constant(Scheduler):
 
 
 KINDS = {"constant": Constant, "WarmupLR": WarmupLR, "WarmupDecayLR": WarmupDecayLR, "WarmupCosineLR": WarmupCosineLR}
-SHAPES = {"warmup_type": lambda draw: draw.choice(["log", "linear"]), "warmup_num_steps": lambda draw: draw.randint(1, 8)}
+SHAPES = {"warmup_type": lambda draw: draw.choice(["log", "linear"]),
+          "warmup_num_steps": lambda draw: draw.randint(1, 8)}
 READS = {
     "constant": {},
-    "WarmupLR": {**SHAPES, "warmup_min_lr": lambda draw: draw.uniform(0, 1e-3), "warmup_max_lr": lambda draw: draw.uniform(1e-3, 1e-2)},
-    "WarmupDecayLR": {**SHAPES, "warmup_min_lr": lambda draw: draw.uniform(0, 1e-3), "warmup_max_lr": lambda draw: draw.uniform(1e-3, 1e-2)},
-    "WarmupCosineLR": {**SHAPES, "warmup_min_ratio": lambda draw: draw.random(), "cos_min_ratio": lambda draw: draw.random()},
+    "WarmupLR": {**SHAPES, "warmup_min_lr": lambda draw: draw.uniform(0, 1e-3),
+                 "warmup_max_lr": lambda draw: draw.uniform(1e-3, 1e-2)},
+    "WarmupDecayLR": {**SHAPES, "warmup_min_lr": lambda draw: draw.uniform(0, 1e-3),
+                      "warmup_max_lr": lambda draw: draw.uniform(1e-3, 1e-2)},
+    "WarmupCosineLR": {**SHAPES, "warmup_min_ratio": lambda draw: draw.random(),
+                       "cos_min_ratio": lambda draw: draw.random()},
 }
 
 
@@ -134,7 +139,8 @@ class LearningRate(zpp.TestCase):
 
     def test_a_rate_beside_another_highest_rate_counts_for_nothing_in_a_file(self):
         for scheduler, highest, why in (
-                ({"type": "WarmupLR", "params": {"warmup_max_lr": 0.01}}, 0.01, "the given scheduler.params.warmup_max_lr"),
+                ({"type": "WarmupLR", "params": {"warmup_max_lr": 0.01}}, 0.01,
+                 "the given scheduler.params.warmup_max_lr"),
                 ({"type": "WarmupDecayLR", "params": {"total_num_steps": 9}}, 0.001,
                  "the default of scheduler.params.warmup_max_lr with scheduler.type WarmupDecayLR")):
             with self.subTest(scheduler=scheduler):
@@ -142,12 +148,14 @@ class LearningRate(zpp.TestCase):
                 result = self.train(1, "--config", config)
                 self.assertEqual(result.code, zpp.OK, result)
                 (line,) = result.stderr.splitlines()
-                self.assertIn(f"optimizer.params.lr 0.002 is not used: the learning rate rises to {highest}, {why}", line)
+                self.assertIn(f"optimizer.params.lr 0.002 is not used: the learning rate rises to {highest}, {why}",
+                              line)
                 self.assertIn("set scheduler.params.warmup_max_lr to 0.002", line)
                 effective = json.loads(self.trace()[0]["config_json"])
                 self.assertEqual(effective["scheduler"]["params"]["warmup_max_lr"], highest)
                 scheduler["params"]["warmup_max_lr"] = 0.002
-                remedied = self.write_json("remedied.json", {"optimizer": {"params": {"lr": 0.002}}, "scheduler": scheduler})
+                remedied = self.write_json("remedied.json",
+                                           {"optimizer": {"params": {"lr": 0.002}}, "scheduler": scheduler})
                 self.check_ok(self.train(1, "--config", remedied))
 
 

@@ -1,6 +1,6 @@
 # ctest: name=loss_table timeout=60 labels=oracle
-"""zpp-validate loss-table has the mean, spread and interval that can be worked out by hand, over the seeds that all settings have, and
-says in one line what is no such file."""
+"""zpp-validate loss-table has the mean, spread and interval that can be worked out by hand, over the seeds that all
+settings have, and says in one line what is no such file."""
 
 import json
 import pathlib
@@ -11,7 +11,8 @@ import unittest
 
 import zpp
 
-HALF = 4.302653 / 3 ** 0.5  # of the interval of three differences whose spread is 1: Student's t for 2 degrees of freedom
+# Of the interval of three differences whose spread is 1: Student's t for 2 degrees of freedom.
+HALF = 4.302653 / 3 ** 0.5
 
 
 def runs(*losses, compressed=0.0):
@@ -29,7 +30,8 @@ class LossTable(unittest.TestCase):
         return subprocess.run([*zpp.VALIDATE, "loss-table", self.file, *words], capture_output=True, text=True)
 
     def test_by_hand(self):
-        """Differences 1, 2 and 3 in pairs of one seed, whatever their order; a fourth seed that one setting lacks counts nowhere."""
+        """Differences 1, 2 and 3 in pairs of one seed, whatever their order; a fourth seed that one setting lacks
+        counts nowhere."""
         losses = {"plain FSDP2": runs(1.0, 2.0, 6.0, 100.0), "both": runs(2.0, 4.0, 9.0, compressed=0.75)[::-1]}
         told = self.say(losses, "--output", self.file.with_suffix(".md"))
         self.assertEqual((told.returncode, told.stderr), (0, ""))

@@ -1,6 +1,6 @@
 # ctest: name=contract1_moment_bytes_numpy timeout=120
-"""Weights and moments of the host's optimizers after many steps, kept in fp32, bf16 and 8 bits, equal those of the independent
-implementation, bit for bit."""
+"""Weights and moments of the host's optimizers after many steps, kept in fp32, bf16 and 8 bits, equal those of the
+independent implementation, bit for bit."""
 
 import os
 import subprocess
@@ -31,7 +31,8 @@ def dumped(optimizer, kind, gradients, number, key):
 def same(got, wanted):
     """Bits, but for those of NaN, which are the machine's."""
     if wanted.dtype == np.float32:
-        return np.array_equal(np.where(np.isnan(got), 0, got.view(np.uint32)), np.where(np.isnan(wanted), 0, wanted.view(np.uint32)))
+        return np.array_equal(np.where(np.isnan(got), 0, got.view(np.uint32)),
+                              np.where(np.isnan(wanted), 0, wanted.view(np.uint32)))
     return np.array_equal(got, wanted)
 
 
@@ -57,7 +58,8 @@ class MomentBytes(zpp.TestCase):
         gradients = gradients_of(3, 200, 1)
         for number, key in ((1, 5), (2, 5), (7, 2**64 - 10), (2**40 + 3, 2**40)):
             self.check("AdamW", "bf16", gradients, number, key)
-        self.assertFalse(np.array_equal(dumped("AdamW", "bf16", gradients, 0, 5), dumped("AdamW", "bf16", gradients, 0, 6)))
+        self.assertFalse(np.array_equal(dumped("AdamW", "bf16", gradients, 0, 5),
+                                        dumped("AdamW", "bf16", gradients, 0, 6)))
 
     def test_what_is_not_finite(self):
         for optimizer in moments.SIGNED:

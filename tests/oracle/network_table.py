@@ -22,7 +22,8 @@ def entry(rate, feature, steps=23, warmup=3):
     """A run that keeps to the model: a warm-up that is slow, then steps around the median."""
     across = ACROSS[feature]
     link = 8 * across / 2 / RATES[rate] if RATES[rate] else 0
-    seconds = [9.0] * warmup + [(UNSHAPED_STEP[feature] + link) * (1 + 0.001 * (i % 3 - 1)) for i in range(steps - warmup)]
+    seconds = [9.0] * warmup + [(UNSHAPED_STEP[feature] + link) * (1 + 0.001 * (i % 3 - 1))
+                                for i in range(steps - warmup)]
     return {"run": f"rate={rate},feature={feature}", "values": {"rate": rate, "feature": feature}, "hosts": 2,
             "ranks_per_host": 2, "emulated": True, "parameters": 1000, "verdict": "VALID", "parameters_hash": "ab",
             "git_commit": "c", "started_at": "t", "config_hash": "d", "step_seconds": seconds, "losses": [1.0] * steps,
@@ -77,7 +78,8 @@ class NetworkTable(unittest.TestCase):
     def test_what_makes_it_fail(self):
         for change, message in (
                 ({"verdict": "INVALID: x"}, "INVALID: x"), ({"bytes_predicted_a_step": 1}, "counted other bytes"),
-                ({"payload_bytes": 1}, "interfaces sent"), ({"sent_bytes": int(ACROSS["flat"] * 23 * 1.04)}, "interfaces sent")):
+                ({"payload_bytes": 1}, "interfaces sent"), ({"sent_bytes": int(ACROSS["flat"] * 23 * 1.04)},
+                                                            "interfaces sent")):
             value = study()
             value["runs"][0].update(change)
             code, text, errors = self.table(value)

@@ -1,6 +1,6 @@
 # ctest: name=planner timeout=180 labels=oracle
-"""zpp-validate planner on what is committed: zpp_plan predicts published throughputs and own traces as well as results/planner
-says; its table there is what it prints. The planner's commands refuse what they cannot answer."""
+"""zpp-validate planner on what is committed: zpp_plan predicts published throughputs and own traces as well as
+results/planner says; its table there is what it prints. The planner's commands refuse what they cannot answer."""
 
 import json
 import pathlib
@@ -42,7 +42,8 @@ class Planner(unittest.TestCase):
         self.assertIn(words, line)
 
     def test_predictions_are_as_good_as_committed(self):
-        done = subprocess.run([*zpp.VALIDATE, "planner", "--program", PLAN, "--output", self.folder], capture_output=True,
+        done = subprocess.run([*zpp.VALIDATE, "planner", "--program", PLAN, "--output", self.folder],
+                              capture_output=True,
                               text=True, timeout=150)
         self.assertEqual(done.returncode, 0, done.stderr)
         committed = (zpp.SOURCE / "results" / "planner" / "table.md").read_text()
@@ -52,9 +53,11 @@ class Planner(unittest.TestCase):
     def test_the_optimizer_is_told_where_it_runs(self):
         """At stage 3 updates run beside the first gathers and layers, at stage 2 all of forward waits for them."""
         def told(*words):
-            result = plan(self.folder, "time", "--cluster", CLUSTERS / "h200-dgx.json", "--nodes", "2", *LARGE_MODEL, *words)
+            result = plan(self.folder, "time", "--cluster", CLUSTERS / "h200-dgx.json", "--nodes", "2",
+                          *LARGE_MODEL, *words)
             self.assertEqual(result.code, zpp.OK, result)
-            return [float(re.search(rf"\noptimizer, {place} forward +([\d.]+)\n", result.stdout)[1]) for place in ("before", "beside")]
+            return [float(re.search(rf"\noptimizer, {place} forward +([\d.]+)\n", result.stdout)[1])
+                    for place in ("before", "beside")]
 
         before, beside = told("--optimizer", "AdamW")
         self.assertEqual(before, 0)
@@ -74,7 +77,8 @@ class Planner(unittest.TestCase):
             phases = time["optimizer_seconds"] + time["forward_seconds"] + time["backward_seconds"]
             self.assertAlmostEqual(phases, time["step_seconds"], delta=1e-9)
             self.assertEqual(timeline["operation"].count("forward"), 6)
-            self.assertTrue(all(a <= b <= c for a, b, c in zip(timeline["begin"], timeline["started"], timeline["end"])))
+            self.assertTrue(all(a <= b <= c for a, b, c in zip(timeline["begin"], timeline["started"],
+                                                               timeline["end"])))
 
     def test_break_even_is_where_the_steps_are_equal(self):
         cluster = CLUSTERS / "h200-dgx.json"
@@ -105,7 +109,8 @@ class Planner(unittest.TestCase):
         self.assertEqual(found["seconds"], sorted(found["seconds"]))
         best = {name: values[0] for name, values in found.items()}
         flags = ["--zero-stage", best["stage"], "--all-gather-algorithm", best["all_gather"],
-                 "--reduce-scatter-algorithm", best["reduce_scatter"], "--zero-hpz-partition-size", best["hpz_partition_size"]]
+                 "--reduce-scatter-algorithm", best["reduce_scatter"],
+                 "--zero-hpz-partition-size", best["hpz_partition_size"]]
         if best["weight_codec"] != "none":
             flags += ["--zero-quantized-weights", "--weight-codec", best["weight_codec"]]
         if best["gradient_codecs"] != "none":
@@ -126,7 +131,8 @@ class Planner(unittest.TestCase):
         made = self.folder / "made.json"
         result = plan(zpp.SOURCE, "calibrate", "results/1x-NVIDIA-H200/kernels/zpp_kernels.json",
                       "results/2x-NVIDIA-H200/collectives/decoded-at-the-end/runs/001-bfloat16-node-sweep.json",
-                      "results/4x-NVIDIA-H200/emulated-nodes/rails/lanes-started-apart.json", "--cluster", committed, "--calibrated", made)
+                      "results/4x-NVIDIA-H200/emulated-nodes/rails/lanes-started-apart.json", "--cluster", committed,
+                      "--calibrated", made)
         self.assertEqual(result.code, zpp.OK, result)
         self.assertEqual(json.loads(made.read_text()), json.loads(committed.read_text()))
 

@@ -1,5 +1,6 @@
 # ctest: name=plot_sweep timeout=120 labels=oracle
-"""zpp-validate plot on sweeps made here: crossings are those that can be worked out, their intervals hold, and pictures are written."""
+"""zpp-validate plot on sweeps made here: crossings are those that can be worked out, their intervals hold, and pictures
+are written."""
 
 import json
 import math
@@ -24,8 +25,9 @@ SIZES = [1 << k for k in range(10, 31, 2)]
 
 def table(times):
     """`times`: {(codec, algorithm): {size: samples}}, of one collective."""
-    return crossings.Table("t", "t", {crossings.Series(*name): {size: sweep_file.Row(samples) for size, samples in rows.items()}
-                                      for name, rows in times.items()})
+    return crossings.Table("t", "t",
+                           {crossings.Series(*name): {size: sweep_file.Row(samples) for size, samples in rows.items()}
+                            for name, rows in times.items()})
 
 
 def found(times, codec="int8:256", algorithm="flat"):
@@ -34,7 +36,8 @@ def found(times, codec="int8:256", algorithm="flat"):
 
 class Crossings(unittest.TestCase):
     def test_power_laws(self):
-        """One time grows with the root of the size, one not at all: the logarithms are linear, so the crossing is exact."""
+        """One time grows with the root of the size, one not at all: the logarithms are linear, so the crossing is
+        exact."""
         for exponent in (20.0, 19.0, 13.5):
             times = {("none", "flat"): {s: [math.sqrt(s)] for s in SIZES},
                      ("int8:256", "flat"): {s: [2 ** (exponent / 2)] for s in SIZES}}
@@ -65,7 +68,8 @@ class Crossings(unittest.TestCase):
         made = table(times)
         self.assertEqual([made.baseline(size) and made.baseline(size).algorithm for size in (4, 8, 16)],
                          ["flat", "two-level", None])
-        self.assertEqual([made.speed_up(crossings.Series("int8:256", "flat"), size) for size in (4, 8, 16)], [2.0, 0.5, None])
+        self.assertEqual([made.speed_up(crossings.Series("int8:256", "flat"), size) for size in (4, 8, 16)],
+                         [2.0, 0.5, None])
         self.assertEqual([made.speed_up(crossings.Series("int4:128", "flat"), size) for size in (4, 8)], [None, 2.0])
         self.assertEqual(found(times).size, math.inf)  # at 8, the largest that both have
         self.assertIsNone(found({("none", "flat"): {4: [1.0]}, ("int8:256", "flat"): {8: [1.0]}}))
@@ -91,7 +95,8 @@ class Plot(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def plot(self, *words, code=0):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "plot", *words, "--output", self.folder / "out"],
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "plot", *words,
+                               "--output", self.folder / "out"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, code, done)
         if code == 0:
@@ -142,13 +147,15 @@ class Plot(unittest.TestCase):
         self.assertEqual({name: path.read_bytes() for name, path in written.items()}, before)
 
     def test_in_place_and_what_did_not_check(self):
-        document = synthetic_sweep.sweep(sizes=(1 << 20, 1 << 26), factor=lambda *row: 2.0 if row[-1] == "in_place" else 1.0)
+        document = synthetic_sweep.sweep(sizes=(1 << 20, 1 << 26), factor=lambda *row: 2.0 if row[-1] == "in_place"
+                                         else 1.0)
         path = self.json_file("a.json", document | {"verdict": "INVALID: 1 row"})
         done = self.plot(path, "--place", "in-place")
         self.assertIn("8 ranks on 1 node, in-place, INVALID: 1 row\n", done.stdout)
 
     def test_what_is_no_sweep(self):
-        for name, document in {"a.json": {"results": [{}]}, "b.json": [1], "c.json": synthetic_sweep.sweep() | {"results": []}}.items():
+        for name, document in {"a.json": {"results": [{}]}, "b.json": [1], "c.json": synthetic_sweep.sweep()
+                               | {"results": []}}.items():
             done = self.plot(self.json_file(name, document), code=2)
             self.assertTrue(done.stderr.startswith("plot: error: ") and name in done.stderr, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)

@@ -63,7 +63,8 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5,
 
 
 def report(folder, *names, link=(), wide=True, columns="120"):
-    return subprocess.run([sys.executable, VALIDATE, "report", "--output", folder / "out", *link, *(["--wide"] if wide else []),
+    return subprocess.run([sys.executable, VALIDATE, "report", "--output", folder / "out", *link,
+                           *(["--wide"] if wide else []),
                            *(folder / name for name in names)],
                           capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": columns})
 
@@ -73,7 +74,8 @@ def cells(text):
 
 
 def check_folded(folder, wide):
-    """Without --wide no line is beyond the terminal's width, each part begins with the configuration, and no cell is lost."""
+    """Without --wide no line is beyond the terminal's width, each part begins with the configuration, and no cell is
+    lost."""
     for columns in ("120", "80"):
         folded = report(folder, "zero3.h5", "all.h5", wide=False, columns=columns).stdout
         lines = [line for line in folded.splitlines() if line.startswith("|")]
@@ -84,7 +86,8 @@ def check_folded(folder, wide):
         for index, row in enumerate(parts):
             assert row[0].strip("-") == joined[index % count][0].strip("-"), folded
             joined[index % count] += row[1:]
-        assert [row for index, row in enumerate(joined) if index != 1] == [row for index, row in enumerate(cells(wide)) if index != 1], folded
+        assert [row for index, row in enumerate(joined) if index != 1] == [row for index, row in enumerate(cells(wide))
+                                                                           if index != 1], folded
 
 
 def check_link(folder):
@@ -94,7 +97,8 @@ def check_link(folder):
     (folder / "link" / "one").mkdir(parents=True)
     write_trace(folder / "link" / "one" / "train.h5", ALL, ALL, qwz=True, hpz=2, qgz=True, seconds=0.0625)
     result = report(folder, "zero3.h5", "all.h5", link=link)
-    assert result.returncode == 2 and "no run of ZeRO-3" in result.stderr and result.stderr.count("\n") == 1, result.stderr
+    assert result.returncode == 2 and "no run of ZeRO-3" in result.stderr and result.stderr.count(
+        "\n") == 1, result.stderr
     (folder / "link" / "two").mkdir()
     write_trace(folder / "link" / "two" / "train.h5", FLAT, FLAT, seconds=0.25)
     result = report(folder, "zero3.h5", "all.h5", link=link)
@@ -149,7 +153,8 @@ def main():
         assert "warning" not in report(folder, "zero3.h5", "first/train.h5").stderr
         with h5py.File(folder / "second" / "train.h5", "r+") as trace:
             config = json.loads(trace.attrs["config_json"])
-            trace.attrs["config_json"] = json.dumps(config | {"zeropp": config["zeropp"] | {"data": {"source": "text"}}})
+            trace.attrs["config_json"] = json.dumps(config
+                                                    | {"zeropp": config["zeropp"] | {"data": {"source": "text"}}})
         warned = report(folder, "zero3.h5", "second/train.h5").stderr
         assert warned.startswith("report: warning: the runs are of other data, ") and warned.count("\n") == 1, warned
 
@@ -161,7 +166,8 @@ def main():
 
         (folder / "foreign.h5").write_text("not a trace")
         result = report(folder, "foreign.h5")
-        assert result.returncode == 2 and result.stderr.count("\n") == 1 and "foreign.h5" in result.stderr, result.stderr
+        assert result.returncode == 2 and result.stderr.count(
+            "\n") == 1 and "foreign.h5" in result.stderr, result.stderr
     print("the report's factors are those worked out by hand")
 
 

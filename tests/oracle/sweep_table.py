@@ -1,6 +1,6 @@
 # ctest: name=sweep_table timeout=60 labels=oracle
-"""zpp-validate sweep-table on sweeps made here: medians of the samples, the fastest uncompressed row as the baseline, peers in
-columns of their own that are no baseline, and refusals."""
+"""zpp-validate sweep-table on sweeps made here: medians of the samples, the fastest uncompressed row as the baseline,
+peers in columns of their own that are no baseline, and refusals."""
 
 import json
 import os
@@ -38,14 +38,16 @@ class Table(unittest.TestCase):
         for index, document in enumerate(documents):
             paths.append(self.folder / f"{index}.json")
             paths[-1].write_text(json.dumps(document))
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "sweep-table", *paths, *words], capture_output=True,
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "sweep-table", *paths, *words],
+                              capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, code, done)
         return done
 
     def cells(self, text):
         """{column: cell} of the one row."""
-        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()
+                 if line.startswith("|")]
         self.assertEqual(len(lines), 3)
         return dict(zip(lines[0], lines[2]))
 
@@ -79,7 +81,8 @@ class Table(unittest.TestCase):
         emulated = plain | {"provenance": {"emulated": 1}}
         for documents, text in (([plain, plain], "two files have the row all_gather none flat world nccl 1 MiB"),
                                 ([plain, emulated], "8 ranks on 1 node / 8 ranks on 1 node, emulated"),
-                                ([{"schema": "zeropp-trace"}], "no readable sweep"), ([plain | {"results": []}], "no time")):
+                                ([{"schema": "zeropp-trace"}], "no readable sweep"),
+                                ([plain | {"results": []}], "no time")):
             done = self.table(*documents, code=2)
             self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
             self.assertIn(text, done.stderr)

@@ -1,5 +1,6 @@
 # ctest: name=timeline_events timeout=60 labels=oracle
-"""zpp-validate timeline on traces made here: the file is in the trace-event format, slices nest, and times are those of the trace."""
+"""zpp-validate timeline on traces made here: the file is in the trace-event format, slices nest, and times are those of
+the trace."""
 
 import json
 import math
@@ -41,7 +42,8 @@ class Timeline(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def run_on(self, path, code=0, output=None):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "timeline", path, "-o", output or self.folder / "out.json"],
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "timeline", path, "-o", output
+                               or self.folder / "out.json"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(done.stderr.count("\n"), 1 if code else 0, done)
@@ -106,7 +108,8 @@ class Timeline(unittest.TestCase):
             self.assertEqual(step["name"], f"step {index}" + (" (skipped)" if steps["skipped"][index] else ""))
             self.assertEqual(step["args"]["bytes_inter_node"], steps["bytes_inter_node"][index])
             begin += 1e6 * steps["time"][index]
-        exposed = [event["args"]["exposed"] for event in document["traceEvents"] if event["name"] == "exposed communication (s)"]
+        exposed = [event["args"]["exposed"] for event in document["traceEvents"]
+                   if event["name"] == "exposed communication (s)"]
         self.assertEqual(exposed, steps["time_communication_exposed"])
         marks = [event for event in document["traceEvents"] if event["ph"] == "i"]
         self.assertEqual([mark["args"]["step"] for mark in marks], groups["evaluations"]["step"])
@@ -116,7 +119,8 @@ class Timeline(unittest.TestCase):
     def check_sums(self, document, groups):
         timers = groups["timers"]
         for rank in set(timers["rank"]):
-            own = {category: seconds for r, category, seconds in zip(*(timers[name] for name in ("rank", "category", "seconds")))
+            own = {category: seconds
+                   for r, category, seconds in zip(*(timers[name] for name in ("rank", "category", "seconds")))
                    if r == rank}
             whole, *parts = self.slices(document, FIRST_RANK + rank, 1)
             self.assertEqual((whole["name"], whole["args"]["of"]), ("training loop", f"rank {rank}"))
@@ -171,13 +175,15 @@ class Timeline(unittest.TestCase):
     def test_what_is_no_trace(self):
         attributes, groups = make(1)
         path = self.folder / "bad.json"
-        for document, part in (({**attributes}, "it holds no times"), ({"schema": "other"}, "its schema is other"), ([], "no object"),
+        for document, part in (({**attributes}, "it holds no times"), ({"schema": "other"}, "its schema is other"),
+                               ([], "no object"),
                                ({**attributes, "steps": {"time": [1.0]}}, "KeyError")):
             path.write_text(json.dumps(document))
             self.assertIn(part, self.run_on(path, 2).stderr)
         self.assertIn("cannot be read", self.run_on(self.folder / "nowhere.h5", 2).stderr)
         synthetic_trace.write(self.folder / "train.h5", attributes, groups)
-        self.assertIn("cannot be written", self.run_on(self.folder / "train.h5", 2, self.folder / "nowhere" / "x").stderr)
+        self.assertIn("cannot be written",
+                      self.run_on(self.folder / "train.h5", 2, self.folder / "nowhere" / "x").stderr)
 
 
 unittest.main(verbosity=2)

@@ -1,6 +1,7 @@
 # ctest: name=token_files timeout=180 labels=oracle
-"""Token files of llm.c and Megatron-LM, written by NumPy, as data of a training run: the bytes of a text as ids, however they are stored,
-train what the text trains, to the last bit; what a file cannot be is refused in one line with code 5, and nothing is left."""
+"""Token files of llm.c and Megatron-LM, written by NumPy, as data of a training run: the bytes of a text as ids,
+however they are stored, train what the text trains, to the last bit; what a file cannot be is refused in one line with
+code 5, and nothing is left."""
 
 import struct
 
@@ -17,7 +18,8 @@ DOCUMENTS = [[BYTES[:1000], BYTES[1000:1000], BYTES[1000:1007]], [BYTES[1007:]]]
 class TokenFiles(zpp.TestCase):
     def run_on(self, source, path, vocabulary, name="out"):
         words = [] if vocabulary is None else ["--data-vocab-size", vocabulary]
-        command = zpp.train_command("--data-source", source, "--data-path", path, *words, "--eval-interval", 3, "--eval-iters", 2,
+        command = zpp.train_command("--data-source", source, "--data-path", path, *words, "--eval-interval", 3,
+                                    "--eval-iters", 2,
                                     out=self.folder / name)
         return zpp.Process(command, cwd=self.folder).end()
 
@@ -26,7 +28,8 @@ class TokenFiles(zpp.TestCase):
         self.check_ok(self.run_on(*run, **options))
         attributes, groups = self.trace(self.folder / options.get("name", "out"))
         data = groups["data"]
-        return attributes["parameters_hash"], {key: value for key, value in data.items() if key != "source" and value == value}
+        return attributes["parameters_hash"], {key: value for key, value in data.items() if key != "source"
+                                               and value == value}
 
     def test_however_they_are_stored(self):
         (self.folder / "text").write_bytes(TEXT)
@@ -49,7 +52,8 @@ class TokenFiles(zpp.TestCase):
         share = numpy.unique(held_out, return_counts=True)[1] / len(held_out)
         (self.folder / "ids").write_bytes(token_file_writer.llmc(ids, "llama-3"))
         token_file_writer.write_megatron(self.folder / "pair", [[ids[:5]], [ids[5:]]], numpy.int32)
-        one, other = (self.trained(source, path, 70000, name=f"of {path}") for source, path in (("llmc", "ids"), ("megatron", "pair")))
+        one, other = (self.trained(source, path, 70000, name=f"of {path}")
+                      for source, path in (("llmc", "ids"), ("megatron", "pair")))
         self.assertEqual(one, other)
         self.assertEqual((one[1]["train_tokens"], one[1]["held_out_tokens"]), (7600, 400))
         self.assertAlmostEqual(one[1]["unigram_entropy_bits"], -(share * numpy.log2(share)).sum(), places=9)
@@ -62,12 +66,17 @@ class TokenFiles(zpp.TestCase):
         token_file_writer.write_megatron(self.folder / "pair", [[ids]], numpy.uint16)
         ids[4321] = -1
         token_file_writer.write_megatron(self.folder / "negative", [[ids]], numpy.int32)
-        for source, path, shown, found in (("llmc", "high", "high", f"id 256 as its token 4321 (byte {1024 + 2 * 4321})"),
-                                           ("megatron", "pair", "pair.bin", f"id 256 as its token 4321 (byte {2 * 4321})"),
-                                           ("megatron", "negative", "negative.bin", f"id -1 as its token 4321 (byte {4 * 4321})")):
+        for source, path, shown, found in (("llmc", "high", "high",
+                                            f"id 256 as its token 4321 (byte {1024 + 2 * 4321})"),
+                                           ("megatron", "pair", "pair.bin",
+                                            f"id 256 as its token 4321 (byte {2 * 4321})"),
+                                           ("megatron", "negative", "negative.bin",
+                                            f"id -1 as its token 4321 (byte {4 * 4321})")):
             with self.subTest(path=path):
-                self.check_fails(self.run_on(source, path, 256), zpp.IO, f"data file '{shown}' has the {found}", "has 256:", "--data-vocab-size")
-        self.check_fails(self.train(2, "--data-source", "llmc", "--data-path", "high", "--data-vocab-size", 256), zpp.IO, "token 4321")
+                self.check_fails(self.run_on(source, path, 256), zpp.IO, f"data file '{shown}' has the {found}",
+                                 "has 256:", "--data-vocab-size")
+        self.check_fails(self.train(2, "--data-source", "llmc", "--data-path", "high", "--data-vocab-size", 256),
+                         zpp.IO, "token 4321")
         self.assertEqual(self.run_on("llmc", "high", 257).code, zpp.OK)
 
     def test_usage(self):
@@ -82,10 +91,12 @@ class TokenFiles(zpp.TestCase):
         def header(place, number):
             return whole[:4 * place] + struct.pack("<i", number) + whole[4 * place + 4:]
 
-        cases = {"missing": (None, "No such file"), "empty": (b"", "it has 0 bytes"), "header": (whole[:1023], "it has 1023 bytes"),
+        cases = {"missing": (None, "No such file"), "empty": (b"", "it has 0 bytes"),
+                 "header": (whole[:1023], "it has 1023 bytes"),
                  "text": (TEXT, "is no token file of llm.c"), "magic": (header(0, 20240522), "begins with 20240522"),
                  "version": (header(1, 7), "version 7"), "negative": (header(2, -1), "holds -1 tokens"),
-                 "more": (header(2, len(BYTES) + 1), f"holds {len(BYTES) + 1} tokens"), "cut": (whole[:-1], "cut short"),
+                 "more": (header(2, len(BYTES) + 1), f"holds {len(BYTES) + 1} tokens"),
+                 "cut": (whole[:-1], "cut short"),
                  "none": (token_file_writer.llmc([]), "holds no tokens")}
         for name, (content, part) in cases.items():
             with self.subTest(name=name):
@@ -100,17 +111,25 @@ class TokenFiles(zpp.TestCase):
         def changed(place, form, number):
             return index[:place] + struct.pack(form, number) + index[place + struct.calcsize(form):]
 
-        cases = {"index": (None, ids, "No such file"), "ids": (index, None, "No such file"), "none": (b"", ids, "is no index"),
+        cases = {"index": (None, ids, "No such file"), "ids": (index, None, "No such file"),
+                 "none": (b"", ids, "is no index"),
                  "head": (index[:33], ids, "is no index"), "magic": (b"X" + index[1:], ids, "is no index"),
-                 "version": (changed(9, "<Q", 2), ids, "version 2"), "float": (changed(17, "<B", 6), ids, "type number 6"),
-                 "type": (changed(17, "<B", 99), ids, "type number 99"), "other": (changed(17, "<B", 4), ids, "sequence 1 begins at byte 2000"),
-                 "sequences": (changed(18, "<Q", 5), ids, "5 sequences"), "many": (changed(18, "<Q", 1 << 63), ids, "sequences"),
-                 "documents": (changed(26, "<Q", (1 << 61) + 3), ids, "ends of documents"), "cut": (index[:-1], ids, "bytes follow its header"),
-                 "modes": (index + bytes(4), ids, "several modes"), "length": (changed(lengths + 4, "<i", -1), ids, "sequence 1 has -1"),
+                 "version": (changed(9, "<Q", 2), ids, "version 2"),
+                 "float": (changed(17, "<B", 6), ids, "type number 6"),
+                 "type": (changed(17, "<B", 99), ids, "type number 99"),
+                 "other": (changed(17, "<B", 4), ids, "sequence 1 begins at byte 2000"),
+                 "sequences": (changed(18, "<Q", 5), ids, "5 sequences"),
+                 "many": (changed(18, "<Q", 1 << 63), ids, "sequences"),
+                 "documents": (changed(26, "<Q", (1 << 61) + 3), ids, "ends of documents"),
+                 "cut": (index[:-1], ids, "bytes follow its header"),
+                 "modes": (index + bytes(4), ids, "several modes"),
+                 "length": (changed(lengths + 4, "<i", -1), ids, "sequence 1 has -1"),
                  "long": (changed(lengths, "<i", 1 << 30), ids, "sequence 0 has 1073741824"),
                  "pointer": (changed(pointers + 8, "<q", 0), ids, "sequence 1 begins at byte 0"),
-                 "end": (changed(ends + 8, "<q", 9), ids, "document"), "order": (changed(ends, "<q", 4), ids, "document"),
-                 "short": (index, ids[:-2], "sequence 3"), "longer": (index, ids + b"ab", "bytes"), "empty": (*token_file_writer.megatron([[[]]], numpy.uint16), "no tokens")}
+                 "end": (changed(ends + 8, "<q", 9), ids, "document"),
+                 "order": (changed(ends, "<q", 4), ids, "document"),
+                 "short": (index, ids[:-2], "sequence 3"), "longer": (index, ids + b"ab", "bytes"),
+                 "empty": (*token_file_writer.megatron([[[]]], numpy.uint16), "no tokens")}
         for name, (one, other, part) in cases.items():
             with self.subTest(name=name):
                 for suffix, content in (("idx", one), ("bin", other)):

@@ -1,7 +1,7 @@
 # ctest: name=torch_curve timeout=300 labels=oracle,torch processors=2
-"""Training without compression has the loss curve of plain PyTorch: zpp-validate torch-curve trains again what zpp_converge trained, with
-weights and data that it draws itself, and every loss agrees to fp32 rounding. A rate that is off by a tenth is called different; other data
-are refused."""
+"""Training without compression has the loss curve of plain PyTorch: zpp-validate torch-curve trains again what
+zpp_converge trained, with weights and data that it draws itself, and every loss agrees to fp32 rounding. A rate that is
+off by a tenth is called different; other data are refused."""
 
 import json
 import shutil
@@ -22,15 +22,19 @@ STEPS, SEEDS = 20, [1, 2]
 MATRIX = {
     "base": {
         "train_batch_size": 8, "gradient_accumulation_steps": 2, "gradient_clipping": 1.0,
-        "optimizer": {"type": "AdamW", "params": {"lr": 0.0033, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}},
-        "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 0.0033, "warmup_num_steps": 4,
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.0033, "betas": [0.9, 0.95], "eps": 1e-8,
+                                                  "weight_decay": 0.1}},
+        "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 0.0033,
+                                                          "warmup_num_steps": 4,
                                                           "warmup_type": "linear", "total_num_steps": STEPS}},
         "zeropp": {"backend": "host", "train_steps": STEPS, "evaluation_interval": 8, "evaluation_batches": 5,
-                   "model": {"name": "gpt", "num_layers": 2, "hidden_size": 48, "num_attention_heads": 3, "seq_length": 24},
+                   "model": {"name": "gpt", "num_layers": 2, "hidden_size": 48, "num_attention_heads": 3,
+                             "seq_length": 24},
                    "data": {"source": "llmc", "vocab_size": 256}}},
     "seeds": SEEDS,
     "settings": [{"name": "plain", "level": "text"},
-                 {"name": "int4", "level": "text", "baseline": "plain", "config": {"zero_optimization": {"zero_quantized_weights": True}}}],
+                 {"name": "int4", "level": "text", "baseline": "plain",
+                  "config": {"zero_optimization": {"zero_quantized_weights": True}}}],
 }
 
 
@@ -53,7 +57,8 @@ class TorchCurve(zpp.TestCase):
             base = matrix["base"]
             {"base": base, "zeropp": base["zeropp"], **base["zeropp"]}[name].update(members)
         matrix["base"]["zeropp"]["data"] |= {"path": str(self.data)}
-        command = [str(zpp.BIN / "zpp_converge"), "--config", self.write_json("matrix.json", matrix), "--output", self.out]
+        command = [str(zpp.BIN / "zpp_converge"), "--config", self.write_json("matrix.json", matrix),
+                   "--output", self.out]
         shutil.rmtree(self.out, ignore_errors=True)
         self.check_ok(zpp.launch([(2, command)], cwd=self.folder, patient=True).end(timeout=100))
         return self.out / "converge.h5"
@@ -76,7 +81,8 @@ class TorchCurve(zpp.TestCase):
         for number, (seed, setting) in enumerate(zip(groups["runs"]["seed"], groups["runs"]["setting"])):
             if groups["settings"]["name"][setting] != "plain":
                 continue
-            for group, theirs in (("steps", curves[seed]["losses"]), ("evaluations", [loss for _, loss in curves[seed]["evaluations"]])):
+            for group, theirs in (("steps", curves[seed]["losses"]),
+                                  ("evaluations", [loss for _, loss in curves[seed]["evaluations"]])):
                 own = [loss for run, loss in zip(groups[group]["run"], groups[group]["loss"]) if run == number]
                 self.assertEqual(len(own), len(theirs), group)
                 differences.append(numpy.abs(numpy.subtract(own, theirs)).max())
@@ -93,7 +99,8 @@ class TorchCurve(zpp.TestCase):
         self.assertIn("| seed |", (self.compared / "table.md").read_text())
 
     def test_untied_head_and_decay_of_all(self):
-        trace = self.converge(model={"tied_head": False}, base={"gradient_clipping": 0.0}, data={"held_out_fraction": 0.1},
+        trace = self.converge(model={"tied_head": False}, base={"gradient_clipping": 0.0},
+                              data={"held_out_fraction": 0.1},
                               zeropp={"decayed_parameters": "all"})
         self.check_ok(self.torch_curve(trace))
         self.assertLess(self.largest_difference(trace), 2e-6)
@@ -116,7 +123,8 @@ class TorchCurve(zpp.TestCase):
         self.assertEqual([line.split(",")[0] for line in again.stdout.splitlines()], ["2 of 2: seed 2"])
         runs = json.loads(self.curves.read_text())["runs"]
         self.assertEqual((runs[0], runs[1]["losses"]), (kept["runs"][0], whole["runs"][1]["losses"]))
-        self.refused(self.torch_curve(trace, "--setting", "int4"), "torch-curve: error: 0 of its uncompressed settings .plain. are meant")
+        self.refused(self.torch_curve(trace, "--setting", "int4"),
+                     "torch-curve: error: 0 of its uncompressed settings .plain. are meant")
 
     def planted(self, trace, change):
         """A copy of the trace whose configurations were changed."""
@@ -140,8 +148,10 @@ class TorchCurve(zpp.TestCase):
         self.check_ok(self.torch_curve(trace))
         judged = self.table(trace)
         self.assertEqual(judged.code, zpp.INVALID, judged)
-        self.assertRegex(judged.stdout, r"The verdict is \*\*differ\*\*: seed 1 is more than 0.0001 nats away within the first 10 steps")
-        self.refused(self.table(self.out / "converge.h5"), "curve-table: error: .* is of another setting or configuration than the traces")
+        self.assertRegex(judged.stdout, r"The verdict is \*\*differ\*\*: seed 1 is more than 0.0001 nats away within "
+                         r"the first 10 steps")
+        self.refused(self.table(self.out / "converge.h5"),
+                     "curve-table: error: .* is of another setting or configuration than the traces")
 
     def test_other_data(self):
         trace = self.converge()
@@ -168,13 +178,16 @@ class TorchCurve(zpp.TestCase):
     def test_rules(self):
         def verdict(differences, start=0.0):
             """Of seeds whose losses spread by about 1."""
-            seeds = [curve_table.Pair(seed, numpy.array([[5.0], [5.0 + start]]), numpy.array([[seed % 4], [seed % 4 + difference]]), [1])
+            seeds = [curve_table.Pair(seed, numpy.array([[5.0], [5.0 + start]]),
+                                      numpy.array([[seed % 4], [seed % 4 + difference]]), [1])
                      for seed, difference in enumerate(differences)]
             return curve_table.judge(seeds, 10, 1e-4).verdict
 
         noise = [0.1, -0.1, 0.2, -0.2]
-        for wanted, differences in (("agree", noise), ("agree", [value + 0.3 for value in noise]), ("undecided", [2.0, -2.0, 3.0, -3.0]),
-                                    ("undecided", [0.1, 0.2]), ("undecided", [0.1]), ("differ", [value + 2 for value in noise]),
+        for wanted, differences in (("agree", noise), ("agree", [value + 0.3 for value in noise]),
+                                    ("undecided", [2.0, -2.0, 3.0, -3.0]),
+                                    ("undecided", [0.1, 0.2]), ("undecided", [0.1]),
+                                    ("differ", [value + 2 for value in noise]),
                                     ("differ", [float("nan"), 0.1, 0.1])):
             self.assertEqual(verdict(differences), wanted, differences)
         for start in (2e-4, -2e-4, float("nan")):

@@ -176,7 +176,8 @@ def main():
         assert plain[8:10] == ["1,500.0", "communication across nodes 75 %"], plain
         assert noisy[8:10] == ["-", "-"], noisy  # a trace without the times of the compute stream
         assert plain[14] == "0.50x" and "slower than FSDP2" in plain[-1] and "modelled" in plain[-1], plain
-        assert noisy[1:3] == ["2,050.0", "1,600.0 to 2,500.0"] and noisy[-1] == "unsteady: run again; slower than FSDP2", noisy
+        assert noisy[1:3] == ["2,050.0",
+                              "1,600.0 to 2,500.0"] and noisy[-1] == "unsteady: run again; slower than FSDP2", noisy
         assert "samples" not in few[-1], few
         # The plug-in is compared with FSDP2, and nothing with the plug-in.
         assert plugin[12:] == ["3.000", "3.0", "4.00x", "1.60x", ""], plugin
@@ -187,24 +188,28 @@ def main():
 
         # Ratios are over the fastest steady run of all variants, however fast an unsteady one was.
         study = Study(folder / "unsteady")
-        for name, mean, variation in (("fsdp2", 1.0, 0.03), ("fsdp2-compile", 0.9, 0.049), ("fsdp2-symm", 0.8, 0.06), ("hybrid", 0.6, 0.2),
+        for name, mean, variation in (("fsdp2", 1.0, 0.03), ("fsdp2-compile", 0.9, 0.049), ("fsdp2-symm", 0.8, 0.06),
+                                      ("hybrid", 0.6, 0.2),
                                       ("fsdp2", 1.1, 0.0), ("fsdp2-compile", 0.95, 0.0), ("hybrid-pairs", 0.5, 0.1)):
             study.add("peer", name, peer(around(mean, variation)))
         study.add("zeropp", "all", zpp([0.45] * 20), loopback=(0, 60 * GB))
         done, (rows,) = study.table()
         assert done.returncode == 0, done
-        assert [row[14] for row in rows] == ["0.90x", "1.00x", "1.12x", "1.50x", "0.82x", "0.95x", "1.80x", "2.00x"], rows
+        assert [row[14] for row in rows] == ["0.90x", "1.00x", "1.12x", "1.50x", "0.82x", "0.95x", "1.80x",
+                                             "2.00x"], rows
         assert [row[15] for row in rows][-2:] == ["1.00x", "1.11x"], rows  # no hybrid run is steady: the fastest
         assert [row[16] for row in rows] == ["CV above 2%", "CV above 2%", *["unsteady: run again"] * 2, "", "",
                                              "unsteady: run again", ""], rows
         assert done.stdout.count("took") == 1, done.stdout
-        assert ("fsdp2-symm took 800.0 ms in an unsteady run, fsdp2-compile 900.0 in the steady one that ratios are taken "
+        assert ("fsdp2-symm took 800.0 ms in an unsteady run, fsdp2-compile 900.0 in the steady one that ratios "
+                "are taken "
                 "over: run again.") in done.stdout, done.stdout
 
         study = Study(folder / "bad")
         study.add("zeropp", "no-peer", zpp(STEADY[:19]), loopback=(0, GB))
         study.add("zeropp", "other-bytes", zpp(STEADY, predicted=1), loopback=(0, 60 * GB))
-        study.add("zeropp", "invalid", zpp(STEADY, verdict="INVALID: loss | is not finite"), code=1, loopback=(0, 60 * GB))
+        study.add("zeropp", "invalid", zpp(STEADY, verdict="INVALID: loss | is not finite"), code=1,
+                  loopback=(0, 60 * GB))
         study.add("zeropp", "died", None, code=3, log="starting\nzpp_train: error: no GPU\nmpirun: bye\n")
         study.add("peer", "fsdp2", None, code=1, log="Traceback\n\nOutOfMemoryError: 141 GB\n")
         study.add("peer", "hybrid", None, code=124, seconds=300)

@@ -1,6 +1,6 @@
 # ctest: name=slurm_checkpoints timeout=300 labels=slurm
-"""Jobs that go on from checkpoints, on a real Slurm of two nodes on this host: asked to end by USR1 and by TERM, and with a node taken away,
-they come back from the queue and end with the bits of a run that nobody disturbed."""
+"""Jobs that go on from checkpoints, on a real Slurm of two nodes on this host: asked to end by USR1 and by TERM, and
+with a node taken away, they come back from the queue and end with the bits of a run that nobody disturbed."""
 
 import functools
 import os
@@ -59,11 +59,13 @@ class Checkpoints(slurm_cluster.SlurmCase):
         self.assertEqual(self.check_ended(identity), 2)
         self.check_bits(study)
         self.assertGreaterEqual(self.trace_of()[0]["first_step"], first)
-        self.assertTrue((self.results / "runs" / "run" / f"train.before-{first:09}.h5").exists(), "the trace of the first steps is lost")
+        self.assertTrue((self.results / "runs" / "run" / f"train.before-{first:09}.h5").exists(),
+                        "the trace of the first steps is lost")
 
     def test_time_limit_of_the_study(self):
         """A run that saves is asked to end at its limit, and its job goes on from there."""
-        study = self.study([*FLAGS[:-4], "--train-iters", "1000000", "--log-interval", "50"], save_interval=0, time_limit=20)
+        study = self.study([*FLAGS[:-4], "--train-iters", "1000000", "--log-interval", "50"], save_interval=0,
+                           time_limit=20)
         identity = self.sbatch("study", study)
         wait_for("the requeue", lambda: job(identity)[2] == 1)
         wait_for("a checkpoint to go on from", lambda: "resuming after step" in self.log_of_run())
@@ -72,9 +74,11 @@ class Checkpoints(slurm_cluster.SlurmCase):
         self.assertIn(b"time_limit of 20 s is over, and the run saved where it stands", read(self.log))
 
     def take_away(self, node, identity):
-        """As when its power goes: all that runs on it falls silent at once, the controller counts it as down, and nothing of it comes back.
-        Silent first: the controller asks the ranks of the other node to end, and with this node's help they would still save a checkpoint."""
-        ranks = [pid for pid in self.ranks_of(identity) if f"SLURMD_NODENAME={node}".encode() in read(f"/proc/{pid}/environ").split(b"\0")]
+        """As when its power goes: all that runs on it falls silent at once, the controller counts it as down, and
+        nothing of it comes back. Silent first: the controller asks the ranks of the other node to end, and with this
+        node's help they would still save a checkpoint."""
+        ranks = [pid for pid in self.ranks_of(identity)
+                 if f"SLURMD_NODENAME={node}".encode() in read(f"/proc/{pid}/environ").split(b"\0")]
         self.assertEqual(len(ranks), 2)
         parents = {int(read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()[1]) for pid in ranks}
         daemon = int(read(slurm_cluster.state / node / "slurmd.pid"))
@@ -89,7 +93,8 @@ class Checkpoints(slurm_cluster.SlurmCase):
                 pass  # the controller was faster
 
     def bring_back(self, node):
-        """Started anew: what the steps that were killed left in its folders is not there any more. It is up again by itself."""
+        """Started anew: what the steps that were killed left in its folders is not there any more. It is up again by
+        itself."""
         for name in ("spool", "tmp"):
             shutil.rmtree(slurm_cluster.state / node / name)
             (slurm_cluster.state / node / name).mkdir()

@@ -1,6 +1,6 @@
 # ctest: name=slurm_job_scripts timeout=700 labels=slurm
-"""The job scripts on a real Slurm of two nodes on this host (jobscripts/local/two_node_slurm.sh): each ends as it should;
-USR1, requeue, scancel; an array with one task killed and resumed; exit codes; odd names of files."""
+"""The job scripts on a real Slurm of two nodes on this host (jobscripts/local/two_node_slurm.sh): each ends as it
+should; USR1, requeue, scancel; an array with one task killed and resumed; exit codes; odd names of files."""
 
 import contextlib
 import csv
@@ -47,11 +47,12 @@ class Slurm(slurm_cluster.SlurmCase):
             self.assertEqual(row["bytes_inter_node"], row["bytes_predicted_inter_node"])
 
     def test_regression(self):
-        """A baseline of two seeds is recorded; the same runs again pass, to the last bit of the parameters; other bytes do not, nor
-        times far from those of a busy machine."""
+        """A baseline of two seeds is recorded; the same runs again pass, to the last bit of the parameters; other bytes
+        do not, nor times far from those of a busy machine."""
         study = self.study([*TINY[:-4], "--train-iters", "12", "--deterministic", "--backend", "host"],
                            {"feature": {"qwz": FEATURES["qwz"]}, "seed": {"1": ["--seed", "1"], "2": ["--seed", "2"]}})
-        baseline, only = self.folder / "baseline.json", ["--", "--only", "bytes,hash,times"]  # the others need more seeds
+        # The others need more seeds.
+        baseline, only = self.folder / "baseline.json", ["--", "--only", "bytes,hash,times"]
         self.gate(study, "COMPLETED", "0:0", "1 rows, 2 seeds", baseline, "--record")
         rows = json.loads(baseline.read_text())
 
@@ -63,14 +64,17 @@ class Slurm(slurm_cluster.SlurmCase):
         self.gate(study, "COMPLETED", "0:0", ": 0 moved", baseline, flags=only)
         changed(lambda row: row.update(times=[time / 10000 for time in row["times"]]))
         self.gate(study, "FAILED", "1:0", "moved: feature=qwz: time was ", baseline, flags=only)
-        changed(lambda row: [of_skips.update(bytes_inter_node=of_skips["bytes_inter_node"] + 16) for of_skips in row["exact"].values()])
-        self.gate(study, "FAILED", "1:0", "moved: feature=qwz: bytes_inter_node was ", baseline, flags=["--", "--only", "bytes"])
+        changed(lambda row: [of_skips.update(bytes_inter_node=of_skips["bytes_inter_node"] + 16)
+                             for of_skips in row["exact"].values()])
+        self.gate(study, "FAILED", "1:0", "moved: feature=qwz: bytes_inter_node was ", baseline,
+                  flags=["--", "--only", "bytes"])
 
     def gate(self, study, state, code, text, *words, flags=()):
         """regression.sbatch with a folder of results of its own; its log has `text`."""
         new, self.log = self.folder / f"gate-{len([*self.folder.glob('gate-*')])}", self.folder / "job.log"
         self.log.unlink(missing_ok=True)
-        done = command("sbatch", "--parsable", f"--output={self.log}", "jobscripts/regression.sbatch", *words, study, "--system",
+        done = command("sbatch", "--parsable", f"--output={self.log}", "jobscripts/regression.sbatch", *words,
+                       study, "--system",
                        "two-node-local", "--results", new, *flags)
         self.assertEqual(done.returncode, 0, done)
         self.addCleanup(command, "scancel", done.stdout.strip())
@@ -78,11 +82,15 @@ class Slurm(slurm_cluster.SlurmCase):
         self.assertIn(text, self.log.read_text())
 
     def test_convergence(self):
-        """A small matrix on the job's nodes, judged; the same job again runs nothing anew; too few seeds are INVALID."""
-        config = {"train_batch_size": 8, "gradient_accumulation_steps": 1, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}},
+        """A small matrix on the job's nodes, judged; the same job again runs nothing anew; too few seeds are
+        INVALID."""
+        config = {"train_batch_size": 8, "gradient_accumulation_steps": 1,
+                  "optimizer": {"type": "AdamW", "params": {"lr": 0.003}},
                   "zero_optimization": {"stage": 3},
-                  "zeropp": {"train_steps": 10, "evaluation_interval": 5, "evaluation_batches": 2, "data": {"source": "markov"},
-                             "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 16}}}
+                  "zeropp": {"train_steps": 10, "evaluation_interval": 5, "evaluation_batches": 2,
+                             "data": {"source": "markov"},
+                             "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2,
+                                       "seq_length": 16}}}
         matrix = {"base": config, "seeds": [1, 2, 3, 4, 5], "settings": [
             {"name": "zero3", "level": "markov"},
             {"name": "gradients", "level": "markov", "baseline": "zero3", "gradient_codecs": ["int4:128"]}]}
@@ -100,12 +108,14 @@ class Slurm(slurm_cluster.SlurmCase):
             self.assertIn("no matrix 'none.json'", self.log.read_text())
 
     def test_sweep(self):
-        """Of the job's nodes, which are real ones to it; a wrong flag is the job's code; a signal brings it back into the queue,
-        or at the cap ends it, with a trace of the rows done."""
-        flags = ["--", "--minbytes", "1K", "--maxbytes", "4K", "--stepfactor", "4", "--max-seconds", "0.01", "--backend", "host",
+        """Of the job's nodes, which are real ones to it; a wrong flag is the job's code; a signal brings it back into
+        the queue, or at the cap ends it, with a trace of the rows done."""
+        flags = ["--", "--minbytes", "1K", "--maxbytes", "4K", "--stepfactor", "4", "--max-seconds", "0.01",
+                 "--backend", "host",
                  "--codec", "none,int8:256", "--collective", "all_gather,reduce_scatter"]
         self.check_ended(self.sweep(*flags))
-        self.assertIn("## all_gather world float, 4 ranks on 2 nodes, out-of-place\n", (self.results / "table.md").read_text())
+        self.assertIn("## all_gather world float, 4 ranks on 2 nodes, out-of-place\n",
+                      (self.results / "table.md").read_text())
         self.assertTrue(list(self.results.glob("sweep-all_gather-*-speed-up.png")))
         attributes, _ = zpp.read_trace(self.results / "sweep.h5")
         self.assertEqual((attributes["verdict"], attributes["node_count"], attributes["emulated"]), ("VALID", 2, 0))
@@ -152,7 +162,8 @@ class Slurm(slurm_cluster.SlurmCase):
         """Submits a script whose flags follow a -- at the end, and returns the number of its job."""
         self.log = self.folder / "job.log"
         self.log.unlink(missing_ok=True)
-        done = command("sbatch", "--parsable", f"--output={self.log}", f"jobscripts/{script}.sbatch", *first, "--system", "two-node-local",
+        done = command("sbatch", "--parsable", f"--output={self.log}", f"jobscripts/{script}.sbatch", *first,
+                       "--system", "two-node-local",
                        "--results", self.results, *words)
         self.assertEqual(done.returncode, 0, done)
         self.addCleanup(command, "scancel", done.stdout.strip())
@@ -367,7 +378,8 @@ class Cluster(zpp.TestCase):
         occupied = self.folder / "occupied"
         occupied.mkdir()
         (occupied / "file").touch()
-        for words, text in (([], "unknown argument ''"), (["start", "now"], "takes no argument 'now'"), (["run"], "needs a command"),
+        for words, text in (([], "unknown argument ''"), (["start", "now"], "takes no argument 'now'"),
+                            (["run"], "needs a command"),
                             (["--cpus", "many", "start"], "no number of CPUs"),
                             (["--state", occupied, "start"], "holds other files"),
                             (["--state", self.folder / "a b", "start"], "takes no blank"),

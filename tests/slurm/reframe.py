@@ -1,7 +1,7 @@
 # ctest: name=reframe_slurm timeout=400 labels=slurm processors=4
-"""jobscripts/reframe on a real Slurm of two nodes on this machine (jobscripts/local/two_node_slurm.sh): sbatch, srun and PMIx,
-nodes that nobody declared; and a job that is waiting is cancelled with the checks. Skipped where Slurm or ReFrame cannot
-be installed."""
+"""jobscripts/reframe on a real Slurm of two nodes on this machine (jobscripts/local/two_node_slurm.sh): sbatch, srun
+and PMIx, nodes that nobody declared; and a job that is waiting is cancelled with the checks. Skipped where Slurm or
+ReFrame cannot be installed."""
 
 import json
 import os
@@ -41,12 +41,14 @@ class ReframeSlurm(zpp.TestCase):
         return reframe("--system", "two-node-slurm", "--output", self.output, *words)
 
     def jobs(self):
-        done = subprocess.run(["squeue", "--noheader", "--format=%T"], env=self.environment, capture_output=True, text=True,
+        done = subprocess.run(["squeue", "--noheader", "--format=%T"], env=self.environment, capture_output=True,
+                              text=True,
                               timeout=60, check=True)
         return done.stdout.split()
 
     def test_every_check_passes(self):
-        done = subprocess.run(self.command(), env=self.environment, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(self.command(), env=self.environment, capture_output=True, text=True, timeout=300,
+                              check=False)
         self.assertEqual(done.returncode, 0, done)
         cases = json.loads((self.output / "report.json").read_text())["runs"][0]["testcases"]
         self.assertEqual([case["result"] for case in cases], ["pass"] * 6)
@@ -57,7 +59,8 @@ class ReframeSlurm(zpp.TestCase):
                 self.assertEqual((summary["node_count"], summary["emulated"]), (2, 0))
                 self.assertEqual(summary["SLURM_JOB_ID"], case["jobid"])
                 figures = {key.split(":")[-1]: value for key, value in case["perfvalues"].items()}
-                self.assertEqual(figures["bytes_across_nodes"][:4], [summary["steps"]["bytes_inter_node"][-1]] * 2 + [0, 0])
+                self.assertEqual(figures["bytes_across_nodes"][:4], [summary["steps"]["bytes_inter_node"][-1]] * 2
+                                 + [0, 0])
                 self.assertGreater(figures["bytes_across_nodes"][0], 0)
 
     def test_a_failed_job_fails(self):
@@ -69,7 +72,8 @@ class ReframeSlurm(zpp.TestCase):
 
     def test_cancels_its_jobs(self):
         """Told to end while its job waits for the nodes."""
-        subprocess.run(["sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--chdir", self.folder, "--wrap", "sleep 600"],
+        subprocess.run(["sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--chdir", self.folder,
+                        "--wrap", "sleep 600"],
                        env=self.environment, check=True, capture_output=True, timeout=60)
         self.wait(lambda: self.jobs() == ["RUNNING"], "the nodes are taken")
         process = subprocess.Popen(self.command("--", "-n", "features=none"), env=self.environment,
@@ -93,7 +97,8 @@ if __name__ == "__main__":
     if missing:
         print(f"skipped: Slurm is not installed: no {', '.join(missing)}")
         sys.exit(zpp.SKIPPED)
-    available = subprocess.run(reframe("--output", zpp.BIN.parent / "reframe" / "slurm", "--list"), capture_output=True, text=True,
+    available = subprocess.run(reframe("--output", zpp.BIN.parent / "reframe" / "slurm", "--list"), capture_output=True,
+                               text=True,
                                timeout=300, check=False)
     if available.returncode == zpp.SKIPPED:
         print(available.stderr)

@@ -29,7 +29,8 @@ class Start(unittest.TestCase):
         self.words = [str(slurm_cluster.CLUSTER), "--state", str(self.folder / "state")]
 
     def run_words(self, *words, **settings):
-        return subprocess.run(words, capture_output=True, text=True, timeout=slurm_cluster.PATIENCE, check=False, **settings)
+        return subprocess.run(words, capture_output=True, text=True, timeout=slurm_cluster.PATIENCE,
+                              check=False, **settings)
 
     def test_without_a_cgroup_file_system(self):
         hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]

@@ -6,8 +6,10 @@ import re
 import sys
 from pathlib import Path
 
-# Where text comes in: the C interface, options, the configuration's schedule of codecs, and lists that programs read or hold.
-EDGES = {"lib/c/plan_request.cpp", "lib/config/option.cpp", "lib/config/codec_schedule.cpp", "lib/plan/search_space.cpp", "kernels/codec/spec.cpp"}
+# Where text comes in: the C interface, options, the configuration's schedule of codecs, and lists that programs read or
+# hold.
+EDGES = {"lib/c/plan_request.cpp", "lib/config/option.cpp", "lib/config/codec_schedule.cpp",
+         "lib/plan/search_space.cpp", "kernels/codec/spec.cpp"}
 PARSES = re.compile(r"\bparse_codec\s*\(")
 
 

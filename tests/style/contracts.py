@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 CONTRACTS = 9  # numbered from 1
-rows = re.findall(r"^\| ([0-9]+) \| .* \| (.*) \|$", (Path(os.environ["ZEROPP_SOURCE"]) / "CONTRIBUTING.md").read_text(),
+rows = re.findall(r"^\| ([0-9]+) \| .* \| (.*) \|$",
+                  (Path(os.environ["ZEROPP_SOURCE"]) / "CONTRIBUTING.md").read_text(),
                   re.MULTILINE)
 guarded = {int(number) for number, guard in rows if f"`contract{number}_*`" in guard}
 assert guarded == set(range(1, CONTRACTS + 1)), f"contracts with tests in CONTRIBUTING.md: {sorted(guarded)}"

@@ -1,6 +1,6 @@
 # ctest: name=docs_pages timeout=60 labels=style
-"""The pages in docs/: lines and pages of a length that is read, contents that have every page, drawings that their scripts
-make, and exit codes and messages that programs have."""
+"""The pages in docs/: lines and pages of a length that is read, contents that have every page, drawings that their
+scripts make, and exit codes and messages that programs have."""
 
 import importlib.util
 import os
@@ -16,7 +16,8 @@ OTHERS = {"There are not enough slots available in the system"}  # Open MPI's
 
 
 def too_long(name, text):
-    """A row of a table is one line, however long; what a program made is as long as it is, and nobody reads a toctree."""
+    """A row of a table is one line, however long; what a program made is as long as it is, and nobody reads a
+    toctree."""
     text = re.sub(r"<!-- table: .*?<!-- end -->|^```\{toctree\}.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > COLUMNS and not line.startswith("|"):
@@ -54,14 +55,16 @@ def unlisted(contents):
 def exit_codes():
     """The page lists what lib/base/error.hpp has, and the one code that only scripts use."""
     known = dict(re.findall(r"^  (\w+) = (\d+),", (SOURCE / "lib" / "base" / "error.hpp").read_text(), re.MULTILINE))
-    listed = dict(re.findall(r"^\| +(\d+) +\| `(\w+)`", (DOCS / "reference" / "exit-codes.md").read_text(), re.MULTILINE))
+    listed = dict(re.findall(r"^\| +(\d+) +\| `(\w+)`", (DOCS / "reference" / "exit-codes.md").read_text(),
+                             re.MULTILINE))
     expected = {number: name for name, number in known.items()} | {"4": "undecided"}
     if listed != expected:
         yield f"docs/reference/exit-codes.md: has {listed}, the programs have {expected}"
 
 
 def messages():
-    """What programs and the Python package say on pages of errors, `...` for names and numbers, stands in their sources."""
+    """What programs and the Python package say on pages of errors, `...` for names and numbers, stands in their
+    sources."""
     sources = "\n".join(path.read_text() for top in ("lib", "apps") for path in sorted((SOURCE / top).rglob("*.cpp")))
     literals = re.sub(r'"\s*"', "", sources)
     literals = re.sub(r"\{[\w:.]*\}", "...", literals)
@@ -69,7 +72,8 @@ def messages():
     literals += re.sub(r"\{[^{}]*\}", "...", re.sub(r'(?<!\\)"\s*f?"', "", package))
     for name, least in (("troubleshooting.md", 10), ("howto/pytorch-limits.md", 4)):
         page = (DOCS / name).read_text()
-        shown = [text for text in re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if text.strip() not in OTHERS]
+        shown = [text for text in re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+                 if text.strip() not in OTHERS]
         for message in shown:
             for part in message.replace("\n", " ").strip().split("..."):
                 if part.strip() and part.strip() not in literals:
@@ -79,7 +83,8 @@ def messages():
 
 
 def walks(name, page):
-    """The rows of a walk through the source are numbered, and each names what its file, or the header or source beside it, has."""
+    """The rows of a walk through the source are numbered, and each names what its file, or the header or source beside
+    it, has."""
     rows = re.findall(r"^\| (\d+) \[[^\]]+\]\(\.\./\.\./([^)]+)\) \| ([^|]+)\|", page, re.MULTILINE)
     for expected, (number, file, names) in enumerate(rows, 1):
         sources = [path for path in (SOURCE / file).parent.glob(pathlib.Path(file).stem + ".*pp")]
@@ -96,7 +101,8 @@ def walks(name, page):
 assert len(list(walks("planted", "| 2 [a](../../lib/base/gone.hpp) | `Gone::gone()` |\n"))) == 3
 assert len(list(unlisted(""))) > 20
 assert len(list(too_long("planted", "x" * 121 + "\n| " + "x" * 200 + "\n" + "\n" * 130))) == 2
-errors = [error for page in sorted(DOCS.rglob("*.md")) for error in too_long(page.relative_to(SOURCE).as_posix(), page.read_text())]
+errors = [error for page in sorted(DOCS.rglob("*.md")) for error in too_long(page.relative_to(SOURCE).as_posix(),
+                                                                             page.read_text())]
 errors += [*unlisted((DOCS / "index.md").read_text()), *drawings(), *exit_codes(), *messages()]
 for walk in ("codec", "step"):
     page = (DOCS / "developers" / f"{walk}.md").read_text()

@@ -15,7 +15,8 @@ NEEDED = {"sphinx": "python3-sphinx", "myst_parser": "python3-myst-parser", "fur
 
 def complaints(pages, place):
     """What Sphinx says of the pages; no line where all is well."""
-    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-n", "-E", "-W", "--keep-going", "-b", "html", "-d", place / "trees",
+    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-n", "-E", "-W", "--keep-going", "-b", "html",
+                           "-d", place / "trees",
                            pages, place / "html"], capture_output=True, text=True, check=False)
     return [line for line in done.stderr.splitlines() if line.strip()] or ["" for _ in range(done.returncode)]
 
@@ -26,7 +27,8 @@ def prove_itself(place):
     pages.mkdir()
     shutil.copy(SOURCE / "docs" / "conf.py", pages)
     shutil.copy(SOURCE / "CMakeLists.txt", place)
-    (pages / "index.md").write_text("# Top\n\n[a](gone.md)\n[b](page.md#gone)\n[c](../gone.txt)\n[d](../outside.md#lost)\n[e](../outside.md#there)\n\n![f](gone.svg)\n\n"
+    (pages / "index.md").write_text("# Top\n\n[a](gone.md)\n[b](page.md#gone)\n[c](../gone.txt)\n"
+                                    "[d](../outside.md#lost)\n[e](../outside.md#there)\n\n![f](gone.svg)\n\n"
                                     "```{toctree}\npage\n```\n")
     (pages / "page.md").write_text("# Page\n\n[back](index.md#top)\n")
     (place / "outside.md").write_text("# There\n")

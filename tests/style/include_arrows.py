@@ -8,13 +8,18 @@ import tempfile
 from pathlib import Path
 
 # A module is the folder, or the part of one, that holds a file; the longest prefix wins.
-MODULES = ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device", "lib/device/compute_device",
-           "lib/trace/recorder", "lib/trace", "lib/comm", "lib/checkpoint", "lib/collective", "lib/c", "lib/zero/plan", "lib/zero/communication",
-           "lib/zero/quantization", "lib/zero/optimizer", "lib/zero/engine", "lib/model", "lib/data", "lib/config", "lib/app",
+MODULES = ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device",
+           "lib/device/compute_device",
+           "lib/trace/recorder", "lib/trace", "lib/comm", "lib/checkpoint", "lib/collective", "lib/c", "lib/zero/plan",
+           "lib/zero/communication",
+           "lib/zero/quantization", "lib/zero/optimizer", "lib/zero/engine", "lib/model", "lib/data",
+           "lib/config", "lib/app",
            "lib/train", "lib/plan", "apps"]
 
-# Direct arrows; what these include may be included as well, but by the rooms of lib/zero, whose arrows are all that they have.
-TIGHT = {"lib/plan", "lib/zero/plan", "lib/zero/communication", "lib/zero/quantization", "lib/zero/optimizer", "lib/zero/engine"}
+# Direct arrows; what these include may be included as well, but by the rooms of lib/zero, whose arrows are all that
+# they have.
+TIGHT = {"lib/plan", "lib/zero/plan", "lib/zero/communication", "lib/zero/quantization", "lib/zero/optimizer",
+         "lib/zero/engine"}
 ARROWS = {
     "kernels/core": [],
     "kernels/codec": ["kernels/core"],
@@ -35,7 +40,8 @@ ARROWS = {
     "lib/zero/quantization": ["lib/zero/communication", "lib/zero/plan", "lib/collective", "lib/comm", "lib/device",
                               "lib/device/compute_device", "lib/base", "lib/trace/recorder", "kernels/codec"],
     "lib/zero/optimizer": ["lib/zero/plan", "lib/device", "lib/device/compute_device", "lib/base", "kernels/optim"],
-    "lib/zero/engine": ["lib/zero/plan", "lib/zero/communication", "lib/zero/quantization", "lib/zero/optimizer", "lib/checkpoint",
+    "lib/zero/engine": ["lib/zero/plan", "lib/zero/communication", "lib/zero/quantization", "lib/zero/optimizer",
+                        "lib/checkpoint",
                         "lib/comm", "lib/device", "lib/device/compute_device", "lib/base", "lib/trace/recorder"],
     "lib/model": ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device",
                   "lib/device/compute_device", "lib/trace/recorder"],
@@ -43,7 +49,8 @@ ARROWS = {
     "lib/config": ["lib/base"],
     "lib/app": ["lib/comm", "lib/collective", "lib/config", "lib/model", "lib/data", "lib/trace", "lib/base"],
     "lib/train": ["lib/app", "lib/zero/engine", "lib/plan"],
-    "lib/plan": ["lib/zero/plan", "lib/config", "lib/base", "lib/trace/recorder", "kernels/core", "kernels/codec", "kernels/optim"],
+    "lib/plan": ["lib/zero/plan", "lib/config", "lib/base", "lib/trace/recorder", "kernels/core", "kernels/codec",
+                 "kernels/optim"],
     "apps": ["lib/train", "lib/plan", "lib/app", "lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective",
              "lib/zero/engine", "lib/model", "lib/data", "lib/config"],
 }
@@ -51,13 +58,15 @@ ARROWS = {
 # Single headers that a module may include beyond its arrows.
 HEADERS = {
     "kernels/codec": [r"lib/base/nearest\.hpp"],
-    "kernels/optim": [r"kernels/codec/formats/int[48]\.hpp", r"kernels/codec/cuda/(encoded|vector)\.cuh"],  # updates that encode
+    # Updates that encode.
+    "kernels/optim": [r"kernels/codec/formats/int[48]\.hpp", r"kernels/codec/cuda/(encoded|vector)\.cuh"],
     "lib/data": [r"kernels/core/counter_rng\.hpp"],
     "lib/model": [r"lib/zero/plan/unit_model\.hpp"],
     "lib/zero/plan": [r"lib/comm/(shape|traffic)\.hpp", r"lib/collective/(description|image_chunks|plan|traits)\.hpp"],
     "lib/plan": [r"lib/comm/(fewest_copied|shape|topology|traffic)\.hpp", r"lib/collective/(chunks|description)\.hpp",
                  r"lib/model/(description|options|transformer_units)\.hpp", r"kernels/nn/(nn_sizes|cuda_sizes)\.hpp"],
-    "lib/config": [r"(lib|kernels)/\w+(/\w+)?/options\.hpp", r"kernels/codec/spec\.hpp", r"kernels/core/enum_names\.hpp",
+    "lib/config": [r"(lib|kernels)/\w+(/\w+)?/options\.hpp", r"kernels/codec/spec\.hpp",
+                   r"kernels/core/enum_names\.hpp",
                    r"lib/collective/traits\.hpp"],
 }
 

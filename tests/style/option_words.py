@@ -1,5 +1,6 @@
 # ctest: name=option_words timeout=30 labels=style
-"""Words of a closed set are enums, parsed where they are read (kernels/core/enum_names.hpp): elsewhere no text is compared with a word."""
+"""Words of a closed set are enums, parsed where they are read (kernels/core/enum_names.hpp): elsewhere no text is
+compared with a word."""
 
 import os
 import re
@@ -56,7 +57,8 @@ def comparing(root):
 assert WORD.search('if (c.backend == "cuda") return;') and not WORD.search("if (c.backend == Backend::cuda) return;")
 found = comparing(Path(os.environ["ZEROPP_SOURCE"]))
 for path in sorted(found - COMPARE.keys()):
-    print(f"{path}: compares a text with a word: make the words an enum, or say in {Path(__file__).name} what the text is")
+    print(f"{path}: compares a text with a word: make the words an enum, or say in {Path(__file__).name} what "
+          f"the text is")
 for path in sorted(COMPARE.keys() - found):
     print(f"{path}: compares no text any more: leave it out of {Path(__file__).name}")
 sys.exit(1 if found != COMPARE.keys() else 0)

@@ -43,10 +43,12 @@ def complaints(text, root):
             yield f"README.md: {target} has no heading {anchor}"
 
 
-planted = "x\n" * 160 + "w " * 1100 + "\n[a](gone.md) [b](README.md#no-such-heading)\n[c]: lost.md\n<!-- table: headline -->\n| a |\n| - |\n| b |\n<!-- end -->\n"
+planted = ("x\n" * 160 + "w " * 1100 + "\n[a](gone.md) [b](README.md#no-such-heading)\n[c]: lost.md\n<!-- table: "
+           "headline -->\n| a |\n| - |\n| b |\n<!-- end -->\n")
 found = list(complaints(planted, SOURCE))
 assert [any(words in each for each in found) for words in
-        ("lines", "words", "columns", "no link to raw data", "gone.md is not", "lost.md is not", "no heading")] == [True] * 7, found
+        ("lines", "words", "columns", "no link to raw data", "gone.md is not", "lost.md is not",
+         "no heading")] == [True] * 7, found
 errors = list(complaints((SOURCE / "README.md").read_text(), SOURCE))
 print("\n".join(errors))
 sys.exit(1 if errors else 0)

@@ -1,6 +1,6 @@
 # ctest: name=spack_recipe timeout=30 labels=style
-"""The Spack recipe says what CMake's files say: the same options, a dependency for whatever they look for, the same lowest
-versions of CMake and Python. Its text alone is read: this does not show that Spack builds it."""
+"""The Spack recipe says what CMake's files say: the same options, a dependency for whatever they look for, the same
+lowest versions of CMake and Python. Its text alone is read: this does not show that Spack builds it."""
 
 import ast
 import os
@@ -12,13 +12,17 @@ RECIPE = ROOT / "jobscripts/spack/spack_repo/zeropp/packages/zeropp/package.py"
 
 # What find_package() looks for, and the package that has it; None: nothing to install, or nothing that Spack has.
 PACKAGES = {"Threads": None, "MPI": "mpi", "fmt": "fmt", "spdlog": "spdlog", "nlohmann_json": "nlohmann-json",
-            "CLI11": "cli11", "OpenSSL": "openssl", "HDF5": "hdf5", "Kokkos": "kokkos", "BLAS": "openblas", "Git": "git",
-            "GTest": "googletest", "benchmark": "benchmark", "Liburing": "liburing", "CUDAToolkit": "cuda", "NCCL": "nccl", "Cudnn": None,
+            "CLI11": "cli11", "OpenSSL": "openssl", "HDF5": "hdf5", "Kokkos": "kokkos", "BLAS": "openblas",
+            "Git": "git",
+            "GTest": "googletest", "benchmark": "benchmark", "Liburing": "liburing", "CUDAToolkit": "cuda",
+            "NCCL": "nccl", "Cudnn": None,
             "OpenMP": None, "Python": "python", "pybind11": "py-pybind11"}
 
-# Each option of the build, with the variant that gives it, or the value that the recipe sets; None: CMake's default stands.
+# Each option of the build, with the variant that gives it, or the value that the recipe sets; None: CMake's default
+# stands.
 OPTIONS = {"ZEROPP_ENABLE_CUDA": "cuda", "ZEROPP_ENABLE_TESTS": "tests",
-           "ZEROPP_HOST_ARCH": "", "ZEROPP_WARNINGS_AS_ERRORS": None, "ZEROPP_SANITIZE": None, "ZEROPP_FUZZ": None, "ZEROPP_UNITY_BUILD": None,
+           "ZEROPP_HOST_ARCH": "", "ZEROPP_WARNINGS_AS_ERRORS": None, "ZEROPP_SANITIZE": None, "ZEROPP_FUZZ": None,
+           "ZEROPP_UNITY_BUILD": None,
            "ZEROPP_CUDNN_FRONTEND_DIR": None}
 
 cmake = {path: path.read_text() for path in [*ROOT.glob("*/CMakeLists.txt"), *ROOT.glob("tests/*/CMakeLists.txt"),

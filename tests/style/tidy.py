@@ -1,8 +1,8 @@
 # ctest: name=clang_tidy timeout=1800 labels=style,tidy processors=2
-"""clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left out. Files
-that stand in for what a build lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed
-is remembered in the user's cache folder, for all copies of the tree, and checked again only when the file, an own
-header that it includes, its flags, the rules or the tool have changed.
+"""clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left
+out. Files that stand in for what a build lacks (*_absent.cpp) are read in every build, with the flags of the library.
+What passed is remembered in the user's cache folder, for all copies of the tree, and checked again only when the file,
+an own header that it includes, its flags, the rules or the tool have changed.
 
 Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
 as fast as one by one. Those that a joined text's complaints name, be it only because two sources use one name, are read
@@ -90,7 +90,8 @@ def tidy(file, words):
 
 
 def complaints_of_joined(commands):
-    """None where the joined sources have none; else those of `commands` that errors and warnings name, notes not counted."""
+    """None where the joined sources have none; else those of `commands` that errors and warnings name, notes not
+    counted."""
     joined = texts / f"joined-{key(commands[0])}.cpp"
     sources = [Path(command["file"]).read_text() for command in commands]
     joined.write_text("\n".join(sources))

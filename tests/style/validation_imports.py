@@ -1,6 +1,6 @@
 # ctest: name=validation_imports timeout=30 labels=style
-"""validation/zpp_validate shares no code with the suite: it imports Python's own modules, packages of the system and itself; and its
-rooms import downward only, as the table below says."""
+"""validation/zpp_validate shares no code with the suite: it imports Python's own modules, packages of the system and
+itself; and its rooms import downward only, as the table below says."""
 
 import ast
 import os
@@ -48,7 +48,8 @@ def violations(room, text):
             yield f"{name}: is neither Python's, nor in PACKAGES, nor validation's"
 
 
-assert len(list(violations("forms", "import zeropp\nimport os\nfrom zpp_validate.readers.wire import x\nimport numpy as np"))) == 2
+assert len(list(violations("forms", "import zeropp\nimport os\nfrom zpp_validate.readers.wire import x\nimport numpy "
+                           "as np"))) == 2
 files = sorted(ROOT.rglob("*.py"))
 assert len(files) > 80, len(files)
 found = [f"{file.relative_to(ROOT)}: {line}" for file in files

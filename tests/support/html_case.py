@@ -1,4 +1,5 @@
-"""Cases for the tests of the HTML report: traces with markup planted wherever a file has text, and a strict reader of pages."""
+"""Cases for the tests of the HTML report: traces with markup planted wherever a file has text, and a strict reader of
+pages."""
 
 import base64
 import html.parser
@@ -11,13 +12,14 @@ import synthetic_trace
 SCRIPT = "<script>document.title='ran'</script>"
 BREAKOUT = "\"><img src=x onerror=\"document.title='ran'\"><!-- '$\\frac{ ]]>"
 VOID = {"meta", "img", "br"}
-TAGS = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "a", "span", "div", "table", "caption", "thead", "tbody", "tr",
+TAGS = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "a", "span", "div", "table",
+        "caption", "thead", "tbody", "tr",
         "th", "td", "ul", "li", "img", "details", "summary", "pre"}
 
 
 def planted(folder):
-    """Traces in folders of `folder` whose names have markup as well: two of training and one of convergence, all VALID; and one of
-    training that is INVALID, with markup in the reason."""
+    """Traces in folders of `folder` whose names have markup as well: two of training and one of convergence, all VALID;
+    and one of training that is INVALID, with markup in the reason."""
     paths = []
     for name, case in (("plain", {}), ("a<b>&\"'$x", dict(synthetic_trace.FEATURES, measure=1)), ("invalid", {})):
         attributes, groups = synthetic_trace.make(case)
@@ -33,15 +35,16 @@ def planted(folder):
         (folder / name).mkdir()
         paths.append(folder / name / "train.h5")
         synthetic_trace.write(paths[-1], attributes, groups)
-    settings = [each | {"name": f"{each['name']} {SCRIPT} $_{{", "baseline": each["baseline"] and f"{each['baseline']} {SCRIPT} $_{{"}
+    settings = [each | {"name": f"{each['name']} {SCRIPT} $_{{", "baseline": each["baseline"]
+                        and f"{each['baseline']} {SCRIPT} $_{{"}
                 for each in synthetic_converge.LADDER]
     paths.append(synthetic_converge.write(folder / "converge.h5", *synthetic_converge.make(settings)))
     return paths[:2] + paths[3:], paths[2]
 
 
 class Page(html.parser.HTMLParser):
-    """Raises AssertionError for what is not balanced or not allowed. `tags`: (name, attributes) in their order; `text`: all of it;
-    `tables`: rows of cells, by the heading or caption before."""
+    """Raises AssertionError for what is not balanced or not allowed. `tags`: (name, attributes) in their order; `text`:
+    all of it; `tables`: rows of cells, by the heading or caption before."""
 
     def __init__(self, source):
         super().__init__(convert_charrefs=True)

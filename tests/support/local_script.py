@@ -30,7 +30,8 @@ class TestCase(zpp.TestCase):
     script_path = None
 
     def script(self, *words):
-        return run(self.script_path, "--build", zpp.BIN.parent, "--results", self.folder / "results", "--machine", "here",
+        return run(self.script_path, "--build", zpp.BIN.parent, "--results", self.folder / "results",
+                   "--machine", "here",
                    "--table-python", sys.executable, *words)
 
     def dry_run(self, *words):

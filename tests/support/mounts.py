@@ -1,4 +1,5 @@
-"""Runs with their output on a file system of their own, in a mount namespace; needs root. What may not mount is skipped, and says so."""
+"""Runs with their output on a file system of their own, in a mount namespace; needs root. What may not mount is
+skipped, and says so."""
 
 import os
 import shlex
@@ -8,29 +9,34 @@ import unittest
 import zpp
 
 
-# `limited "$out"`: mounts a file system there on which files may take $limit bytes, by its quota; whoever may pass quotas by, as root
-# may, is told so: as_limited runs a command without that. A tmpfs has quotas from Linux 6.6 on, in kernels built with them; a Btrfs
-# always, where there are its tools and loop devices.
+# `limited "$out"`: mounts a file system there on which files may take $limit bytes, by its quota; whoever may pass
+# quotas by, as root may, is told so: as_limited runs a command without that. A tmpfs has quotas from Linux 6.6 on, in
+# kernels built with them; a Btrfs always, where there are its tools and loop devices.
 LIMITED = r"""
 as_limited() { setpriv --bounding-set=-sys_resource -- "$@"; }
 in_force() { ! as_limited head -c $((2 * limit)) /dev/zero 2>/dev/null >"$out/probe" && rm "$out/probe"; }
 limited_tmpfs() {
-  mount -t tmpfs -o "size=$((4 * limit)),grpquota,grpquota_block_hardlimit=$limit" tmpfs "$out" && chgrp 12345 "$out" && chmod g+s "$out"
+  mount -t tmpfs -o "size=$((4 * limit)),grpquota,grpquota_block_hardlimit=$limit" tmpfs "$out" &&
+    chgrp 12345 "$out" && chmod g+s "$out"
 }
 limited_btrfs() {
-  truncate -s 512m "$out.image" && mkfs.btrfs -q "$out.image" && mkdir "$out.top" && mount -o loop "$out.image" "$out.top" &&
-    btrfs quota enable "$out.top" && btrfs subvolume create "$out.top/limited" && btrfs qgroup limit "$limit" "$out.top/limited" &&
+  truncate -s 512m "$out.image" && mkfs.btrfs -q "$out.image" && mkdir "$out.top" &&
+    mount -o loop "$out.image" "$out.top" && btrfs quota enable "$out.top" &&
+    btrfs subvolume create "$out.top/limited" && btrfs qgroup limit "$limit" "$out.top/limited" &&
     mount --bind "$out.top/limited" "$out"
 }
-{ limited_tmpfs || limited_btrfs; } >/dev/null 2>&1 && in_force || { echo "no file system with quotas can be mounted here: neither a tmpfs nor, with btrfs-progs, a Btrfs" >&2; exit 77; }
+{ limited_tmpfs || limited_btrfs; } >/dev/null 2>&1 && in_force || {
+  echo "no file system with quotas can be mounted here: neither a tmpfs nor, with btrfs-progs, a Btrfs" >&2
+  exit 77
+}
 """
 
 
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root and unshare")
 class MountCase(zpp.TestCase):
     def inside(self, options, script, *words, **more):
-        """Runs zpp_train with self.out on a tmpfs with `options`, beside the shell's `script`; prints what is left there,
-        and what `after` says. With `at_line`, what once_running() made starts when the program prints it."""
+        """Runs zpp_train with self.out on a tmpfs with `options`, beside the shell's `script`; prints what is left
+        there, and what `after` says. With `at_line`, what once_running() made starts when the program prints it."""
         return self.on(f'mount -t tmpfs -o {options} tmpfs "$out" || exit 77', '"$@"', script, *words, **more)
 
     def inside_quota(self, limit, script, *words, **more):

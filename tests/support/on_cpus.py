@@ -1,5 +1,5 @@
-"""Runs a script or, after -m, a module on CPUs over gloo, in which accelerate and torchtitan believe that they have accelerators:
-neither shards with FSDP2 without. What shards, gathers and reduces is PyTorch's and zeropp's own code.
+"""Runs a script or, after -m, a module on CPUs over gloo, in which accelerate and torchtitan believe that they have
+accelerators: neither shards with FSDP2 without. What shards, gathers and reduces is PyTorch's and zeropp's own code.
 
     torchrun --nproc-per-node 4 tests/support/on_cpus.py examples/accelerate/train.py --node-size 2
 """
@@ -30,10 +30,11 @@ def accelerate_shards():
 
 
 def torchtitan_starts():
-    """torchtitan takes "cuda" where it finds no accelerator, asks it for its memory, and compiles FlexAttention, whose backward
-    PyTorch has on CPUs uncompiled alone (TORCHDYNAMO_DISABLE, before torch is imported)."""
+    """torchtitan takes "cuda" where it finds no accelerator, asks it for its memory, and compiles FlexAttention, whose
+    backward PyTorch has on CPUs uncompiled alone (TORCHDYNAMO_DISABLE, before torch is imported)."""
     torch._utils._get_available_device_type = lambda: "cpu"
-    known = {"get_device_name": "CPU", "current_device": 0, "reset_peak_memory_stats": None, "empty_cache": None, "memory_stats": {},
+    known = {"get_device_name": "CPU", "current_device": 0, "reset_peak_memory_stats": None, "empty_cache": None,
+             "memory_stats": {},
              "get_device_properties": types.SimpleNamespace(name="CPU", total_memory=1 << 30)}
     for name, answer in known.items():
         setattr(torch.cpu, name, lambda *_, answer=answer: answer)

@@ -31,8 +31,8 @@ def traffic(planned):
 
 
 def step_bytes(trace, planned):
-    """Bytes that the plan has for each step of the trace: [(intra, inter), ...]. A step that was skipped updates no weights,
-    so that the next finds hpZ's shards as they are; so does a step after an evaluation."""
+    """Bytes that the plan has for each step of the trace: [(intra, inter), ...]. A step that was skipped updates no
+    weights, so that the next finds hpZ's shards as they are; so does a step after an evaluation."""
     expected = traffic(planned)
     ordinary, unchanged, update = (expected[name] for name in ("step", "step, weights unchanged", "update"))
     evaluated = set(trace["evaluations"]["step"])
@@ -46,14 +46,15 @@ def step_bytes(trace, planned):
 
 
 def sends_differences(trace):
-    """Whether the first step of a run sends other weights than those behind it: whole ones, where they send differences. Below stage 3 a
-    gather before it does."""
+    """Whether the first step of a run sends other weights than those behind it: whole ones, where they send
+    differences. Below stage 3 a gather before it does."""
     config = json.loads(trace["config_json"])
     return config["zero_optimization"]["stage"] == 3 and config["zeropp"].get("weight_differences", False)
 
 
 def wrong_steps(trace, planned, first=None):
-    """Lines, one for each step whose bytes are not as planned; `first`: the plan of the first step, where that is another."""
+    """Lines, one for each step whose bytes are not as planned; `first`: the plan of the first step, where that is
+    another."""
     steps = trace["steps"]
     lines = []
     expected_of = step_bytes(trace, planned)
@@ -72,19 +73,22 @@ KEYS = ("operation", "purpose", "phase", "algorithm", "codec", "group", "path", 
 
 def by_key(table):
     return {key: values for key, values in zip(zip(*(table[name] for name in KEYS)),
-                                               zip(table["calls"], table["wire_bytes_intra"], table["wire_bytes_inter"]))}
+                                               zip(table["calls"], table["wire_bytes_intra"],
+                                                   table["wire_bytes_inter"]))}
 
 
 def wrong_collectives(trace, planned, but=(), first=None):
-    """Lines, one for each collective of a run of equal steps that is not as planned, `first` of the first one; not those of purposes
-    in `but`."""
+    """Lines, one for each collective of a run of equal steps that is not as planned, `first` of the first one; not
+    those of purposes in `but`."""
     steps = len(trace["steps"]["loss"])
-    found = {key: values for key, values in by_key(trace["collectives"]).items() if key[2] != "initial" and key[1] not in but}
+    found = {key: values for key, values in by_key(trace["collectives"]).items() if key[2] != "initial"
+             and key[1] not in but}
     expected = {}
     for plan_of, count in ((first or planned, 1), (planned, steps - 1)):
         for key, values in by_key(plan_of["collectives"]).items():
             if key[1] not in but:
-                expected[key] = tuple(before + count * value for before, value in zip(expected.get(key, (0, 0, 0)), values))
+                expected[key] = tuple(before + count * value
+                                      for before, value in zip(expected.get(key, (0, 0, 0)), values))
     return [f"{' '.join(map(str, key))}: {found.get(key)}, planned {expected.get(key)} calls and bytes"
             for key in sorted(found.keys() | expected.keys(), key=str) if found.get(key) != expected.get(key)]
 

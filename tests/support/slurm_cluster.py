@@ -1,5 +1,5 @@
-"""A real Slurm of two nodes on this host for a test's module (jobscripts/local/two_node_slurm.sh), and jobs on it. The module has
-`setUpModule = slurm_cluster.start`; where programs of Slurm lack, its tests are skipped."""
+"""A real Slurm of two nodes on this host for a test's module (jobscripts/local/two_node_slurm.sh), and jobs on it. The
+module has `setUpModule = slurm_cluster.start`; where programs of Slurm lack, its tests are skipped."""
 
 import os
 import pathlib
@@ -42,7 +42,8 @@ def start():
     signal.signal(signal.SIGTERM, end_early)
     done = cluster("start")
     assert done.returncode == 0, done
-    os.environ.update(SLURM_CONF=str(state / "slurm.conf"), ZEROPP_BUILD=str(zpp.BIN.parent), ZEROPP_PYTHON=sys.executable)
+    os.environ.update(SLURM_CONF=str(state / "slurm.conf"), ZEROPP_BUILD=str(zpp.BIN.parent),
+                      ZEROPP_PYTHON=sys.executable)
 
 
 def end_early(number, _):
@@ -83,7 +84,8 @@ def read(path):
 
 
 def command(*words, **options):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE, cwd=zpp.SOURCE,
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE,
+                          cwd=zpp.SOURCE,
                           **options)
 
 

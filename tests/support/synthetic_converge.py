@@ -1,4 +1,5 @@
-"""Traces of zpp_converge, made up: settings with a known effect on the loss, seeds that settings share, and noise of each run.
+"""Traces of zpp_converge, made up: settings with a known effect on the loss, seeds that settings share, and noise of
+each run.
 
 make() gives attributes and groups, as write() puts them into a file and as a test may spoil them first.
 """
@@ -26,13 +27,16 @@ BASE = setting("base", baseline="")
 NEAR = dict(gradient_codec_intra="int8:128", gradient_codec_inter="int4:128+had32", gradient_bits=12.0)
 INT4 = dict(gradient_codec_intra="int4:128", gradient_codec_inter="int4:128", gradient_bits=8.25)
 WEIGHTS = dict(weight_codec="int4:128", weight_bits=4.125)
-LADDER = (BASE, setting("near", effect=0.001, **NEAR), setting("int4", effect=0.05, **INT4), setting("weights", effect=0.2, **WEIGHTS))
+LADDER = (BASE, setting("near", effect=0.001, **NEAR), setting("int4", effect=0.05, **INT4),
+          setting("weights", effect=0.2, **WEIGHTS))
 
 
 def config_of(source, batches):
     model = {"name": "gpt", "num_layers": 2, "hidden_size": 64, "seq_length": 32}
-    return json.dumps({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4, "optimizer": {"params": {"lr": 0.003}}, "scheduler": {"type": "constant"},
-                       "zeropp": {"data": {"source": source}, "model": model, "train_steps": STEPS, "evaluation_batches": batches}})
+    return json.dumps({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4,
+                       "optimizer": {"params": {"lr": 0.003}}, "scheduler": {"type": "constant"},
+                       "zeropp": {"data": {"source": source}, "model": model, "train_steps": STEPS,
+                                  "evaluation_batches": batches}})
 
 
 def losses(settings, seeds, random, noise=0.004, between=0.05):
@@ -41,7 +45,8 @@ def losses(settings, seeds, random, noise=0.004, between=0.05):
     return [common + each["effect"] + noise * random.standard_normal(len(seeds)) for each in settings]
 
 
-def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadratic=True, contracts=True, batches=BATCHES):
+def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadratic=True, contracts=True,
+         batches=BATCHES):
     """(attributes, groups) of a matrix that is VALID, with the two other levels beside it."""
     random, seeds = np.random.default_rng(random_seed), list(seeds)
     finals = losses(settings, seeds, random, noise)
@@ -57,34 +62,42 @@ def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadrat
         rows.append(plain_row("quadratic int8", "quadratic"))
         runs.append(run_row(len(rows) - 1, 1, 10000, 0.0, math.nan))
         quadratics.append({"run": len(runs) - 1, "violations": 0, "largest_ratio": 0.4, "steps": 10000})
-        shown = [{"run": len(runs) - 1, "step": 50 * i, "distance": 0.4 / (i + 1), "bound": 1.0 / (i + 1)} for i in range(200)]
+        shown = [{"run": len(runs) - 1, "step": 50 * i, "distance": 0.4 / (i + 1), "bound": 1.0 / (i + 1)}
+                 for i in range(200)]
     checks = []
     if contracts:
         rows += [plain_row("hpz off", "contract"), plain_row("hpz on", "contract") | {"hpz": 2}]
         for place in (len(rows) - 2, len(rows) - 1):
             runs.append(run_row(place, 1, 10, 2.0, math.nan))
         runs[-1]["parameters_hash"] = runs[-2]["parameters_hash"]
-        checks.append({"name": "hpz", "first": len(runs) - 2, "second": len(runs) - 1, "difference": 0.0, "limit": 0.0, "passed": 1})
+        checks.append({"name": "hpz", "first": len(runs) - 2, "second": len(runs) - 1, "difference": 0.0, "limit": 0.0,
+                       "passed": 1})
     columns = lambda table, names: {name: [row[name] for row in table] for name in names}
-    for name, table in (("settings", rows), ("runs", runs), ("steps", steps), ("evaluations", evaluations), ("errors", []),
+    for name, table in (("settings", rows), ("runs", runs), ("steps", steps), ("evaluations", evaluations),
+                        ("errors", []),
                         ("held_out_parts", parts),
                         ("quadratic", shown), ("quadratic_runs", quadratics), ("checks", checks)):
         groups[name] = columns(table, synthetic_trace.columns_of("converge", name))
     groups["ranks"] = dict(host=["h"] * 4, node=[0, 0, 1, 1], local_rank=[0, 1, 0, 1], pid=[1, 2, 3, 4], gpu=[""] * 4,
                            gpu_uuid=[""] * 4, gpu_pci=[""] * 4)
     for level in {each["level"] for each in settings}:
-        groups[f"data_{level}"] = {"@source": "text", "@train_tokens": 1000, "@held_out_tokens": 32 * 16 * 40 + 1, "@vocab_size": 256,
-                                   "@unigram_entropy_bits": 4.0, "@source_entropy_bits": 1.5 if level == "markov" else math.nan}
+        groups[f"data_{level}"] = {"@source": "text", "@train_tokens": 1000, "@held_out_tokens": 32 * 16 * 40 + 1,
+                                   "@vocab_size": 256,
+                                   "@unigram_entropy_bits": 4.0, "@source_entropy_bits": 1.5 if level == "markov"
+                                   else math.nan}
     text = json.dumps({"seeds": seeds})
     attributes = {name: "x" for name in synthetic_trace.TEXT if name not in ("kernels", "parameters_hash")}
-    attributes.update(schema="zeropp-trace", schema_version=synthetic_trace.VERSION, app="converge", verdict="VALID", interrupted="",
-                      config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(), backend="host", complete=1,
+    attributes.update(schema="zeropp-trace", schema_version=synthetic_trace.VERSION, app="converge", verdict="VALID",
+                      interrupted="",
+                      config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
+                      backend="host", complete=1,
                       git_dirty=0, world_size=4, node_count=2, ranks_per_node=2, emulated=0, seed=1)
     return attributes, groups
 
 
 def plain_row(name, level):
-    return {key: value for key, value in setting(name, level=level, baseline="").items() if key != "effect"} | {"config_json": "{}"}
+    return {key: value for key, value in setting(name, level=level, baseline="").items()
+            if key != "effect"} | {"config_json": "{}"}
 
 
 def digest(*words):
@@ -93,8 +106,10 @@ def digest(*words):
 
 def run_row(place, seed, steps, train, held_out):
     return {"setting": place, "seed": seed, "world_size": 4, "node_size": 2, "steps": steps, "skipped": 0,
-            "final_train_loss": train, "final_held_out_loss": held_out, "bits_per_byte": held_out / math.log(2), "seconds": 2.0,
-            "seconds_per_step": 0.1, "bytes_inter_node": 4096, "bytes_predicted_inter_node": 4096, "data_hash": digest("data", seed),
+            "final_train_loss": train, "final_held_out_loss": held_out, "bits_per_byte": held_out / math.log(2),
+            "seconds": 2.0,
+            "seconds_per_step": 0.1, "bytes_inter_node": 4096, "bytes_predicted_inter_node": 4096,
+            "data_hash": digest("data", seed),
             "parameters_hash": digest("parameters", place, seed), "verdict": "VALID"}
 
 
@@ -105,14 +120,15 @@ def add_run(runs, steps, evaluations, place, level, seed, final, random):
     runs.append(run_row(place, seed, STEPS, float(curve[-last:].mean()), final))
     if level == "markov":
         runs[-1]["bits_per_byte"] = math.nan
-    steps += [{"run": index, "step": i, "loss": float(loss), "grad_norm": 1.0, "skipped": 0} for i, loss in enumerate(curve)]
+    steps += [{"run": index, "step": i, "loss": float(loss), "grad_norm": 1.0, "skipped": 0}
+              for i, loss in enumerate(curve)]
     evaluations += [{"run": index, "step": step, "loss": final + (2.5 * 0.7**step if step < STEPS else 0)}
                     for step in range(0, STEPS + 1, EVERY)]
 
 
 def add_parts(parts, run, final, batches):
-    """Losses by part whose batches have the final one as their mean: some are harder in all runs, and some in every third
-    run. Batches are dealt in turn to up to 16 parts."""
+    """Losses by part whose batches have the final one as their mean: some are harder in all runs, and some in every
+    third run. Batches are dealt in turn to up to 16 parts."""
     count = min(16, batches)
     part_of = np.arange(batches) * count // batches
     apart = np.resize([0.02, 0.01, -0.01, -0.02], count)

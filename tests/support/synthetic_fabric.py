@@ -20,17 +20,25 @@ def make(seed, slowed=lambda sender, receiver: 1.0):
     jitter = lambda: float(1 + 0.01 * noise.standard_normal())
     kinds = [[class_of(sender, receiver) for receiver in range(RANKS)] for sender in range(RANKS)]
     latency = [[TYPICAL[kind][0] * jitter() for kind in row] for row in kinds]
-    bandwidth = [[TYPICAL[kind][1] / slowed(sender, receiver) * jitter() for receiver, kind in enumerate(row)] for sender, row in enumerate(kinds)]
+    bandwidth = [[TYPICAL[kind][1] / slowed(sender, receiver) * jitter() for receiver, kind in enumerate(row)]
+                 for sender, row in enumerate(kinds)]
     typical = []
     for name in TYPICAL:
         for metric, values, worst in (("latency", latency, max), ("bandwidth", bandwidth, min)):
-            links = [values[sender][receiver] for sender in range(RANKS) for receiver in range(RANKS) if kinds[sender][receiver] == name]
+            links = [values[sender][receiver] for sender in range(RANKS) for receiver in range(RANKS)
+                     if kinds[sender][receiver] == name]
             typical.append({"class": name, "metric": metric, "count": len(links), "median": statistics.median(links),
                             "typical": TYPICAL[name][metric == "bandwidth"], "worst": worst(links), "limit": None})
     hosts = [f"node{rank // PER_NODE}" for rank in range(RANKS)]
-    return {"schema": "zeropp-fabric", "schema_version": "2.0", "software_version": "0.1.0", "start_time": "2026-01-02T03:04:05Z",
-            "provenance": {"app": "fabric", "git_commit": "0123abc", "world_size": RANKS, "node_count": RANKS // PER_NODE,
-                           "ranks": {"node": [rank // PER_NODE for rank in range(RANKS)], "gpu": ["GPU"] * RANKS, "host": hosts}},
-            "message_bytes": MESSAGE, "rail_bytes": MESSAGE, "threshold": 0.25, "latency": latency, "bandwidth": bandwidth,
-            "rails": [{"rank": rank, "rail": rank % PER_NODE, "latency": 6.0 * jitter(), "bandwidth": 20.0 * jitter()} for rank in range(RANKS)],
-            "typical": typical, "faults": [], "placement": [{"host": host} for host in hosts], "mistakes": [], "verdict": "VALID"}
+    return {"schema": "zeropp-fabric", "schema_version": "2.0", "software_version": "0.1.0",
+            "start_time": "2026-01-02T03:04:05Z",
+            "provenance": {"app": "fabric", "git_commit": "0123abc", "world_size": RANKS,
+                           "node_count": RANKS // PER_NODE,
+                           "ranks": {"node": [rank // PER_NODE for rank in range(RANKS)], "gpu": ["GPU"] * RANKS,
+                                     "host": hosts}},
+            "message_bytes": MESSAGE, "rail_bytes": MESSAGE, "threshold": 0.25, "latency": latency,
+            "bandwidth": bandwidth,
+            "rails": [{"rank": rank, "rail": rank % PER_NODE, "latency": 6.0 * jitter(), "bandwidth": 20.0 * jitter()}
+                      for rank in range(RANKS)],
+            "typical": typical, "faults": [], "placement": [{"host": host} for host in hosts], "mistakes": [],
+            "verdict": "VALID"}

@@ -1,5 +1,5 @@
-"""The groups of a synthetic trace of training, as {group: {column: values}}: a function for each that is not a constant.
-A new column of zpp_train's traces goes here. `c`: a case of synthetic_cases.py with its defaults."""
+"""The groups of a synthetic trace of training, as {group: {column: values}}: a function for each that is not a
+constant. A new column of zpp_train's traces goes here. `c`: a case of synthetic_cases.py with its defaults."""
 
 import math
 
@@ -123,7 +123,8 @@ def bytes_of_memory(c, shape):
 
 
 def errors_of(c):
-    """Errors of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights nothing."""
+    """Errors of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights
+    nothing."""
     nothing, a_fifth = (0.0, 1.0, 0.0, 1.0), (0.2, 1 / math.sqrt(1.04), 0.1, math.sqrt(1.04))
     rows = [(c["first"] + step, kind, f"u{unit}", *(nothing if kind == "weights" and not c["qwz"] else a_fifth))
             for step in range(-c["first"] % c["measure"], len(c["skipped"]), c["measure"])

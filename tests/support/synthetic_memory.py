@@ -1,5 +1,5 @@
-"""Bytes that a rank of a synthetic trace holds, by kind, and what its steps read from files and write to them: written apart from the
-closed forms. `c`: a case of synthetic_cases.py with its defaults."""
+"""Bytes that a rank of a synthetic trace holds, by kind, and what its steps read from files and write to them: written
+apart from the closed forms. `c`: a case of synthetic_cases.py with its defaults."""
 
 from synthetic_network import image, up
 
@@ -20,7 +20,8 @@ def updates_write_images(c):
 
 
 def image_tables(c, of_units, tensors):
-    """Of the first rank's shards, weight by weight: a tile of 4096 weights has 40 bytes, and 72 for each tensor in it."""
+    """Of the first rank's shards, weight by weight: a tile of 4096 weights has 40 bytes, and 72 for each tensor in
+    it."""
     if not updates_write_images(c):
         return {}
     total = 0
@@ -65,7 +66,8 @@ def pages(size):
 
 def cut(count, c):
     """Lengths of the pieces of a unit's elements that are offloaded."""
-    left, longest = min(count, up(int(c["offload"][0] * count), 64)), min(c["offload"][1], *(c["files"] or (1 << 60,))[:1])
+    left, longest = min(count, up(int(c["offload"][0] * count), 64)), min(c["offload"][1],
+                                                                          *(c["files"] or (1 << 60,))[:1])
     lengths = []
     while left:
         lengths.append(min(left, longest))
@@ -98,7 +100,9 @@ def offload_memory(c, memory, counts, element):
         elif name == ("offloaded_secondary" if c["hpz_device"] == "cpu" else "secondary"):
             slot = longest * (6 if element == 2 and not c["offload_param"] else 4)
             if c["files"]:
-                slot += pages(4 * longest) + c["states"] * pages(moment_bytes(c, longest) // max(1, c["states"])) + (pages(element * longest) if any(filed) else 0)
+                slot += pages(4 * longest) + c["states"] * pages(moment_bytes(c, longest)
+                                                                 // max(1, c["states"])) + (pages(element * longest)
+                                                                                            if any(filed) else 0)
                 there = 0
             memory.update(offloaded_master=4 * there, offloaded_moments=moment_bytes(c, there),
                           offloaded_staging=min(buffers, sum(map(len, lengths))) * slot)

@@ -1,5 +1,5 @@
-"""What the run of a synthetic trace sends, replayed collective by collective: written apart from the closed forms. `c`: a
-case of synthetic_cases.py with its defaults. Counts are in elements."""
+"""What the run of a synthetic trace sends, replayed collective by collective: written apart from the closed forms. `c`:
+a case of synthetic_cases.py with its defaults. Counts are in elements."""
 
 from dataclasses import dataclass
 
@@ -64,8 +64,8 @@ def parts_of(c, shard, group):
 
 
 class Replay:
-    """After run(): `net.rows` of /collectives, `steps` ([bytes inside a node, across nodes] of each), `gathers` (of each
-    unit from the shards of all ranks, in steps), and `made` (counters of a rank)."""
+    """After run(): `net.rows` of /collectives, `steps` ([bytes inside a node, across nodes] of each), `gathers` (of
+    each unit from the shards of all ranks, in steps), and `made` (counters of a rank)."""
 
     def __init__(self, c, shape):
         self.c, self.shape = c, shape

@@ -1,6 +1,6 @@
-"""Traces made without the program, for tests of what reads them. make() gives a whole trace, which a test may spoil before
-write() puts it into a file: sizes and bytes from synthetic_replay.py, the configuration from synthetic_config.py, the
-columns from synthetic_groups.py."""
+"""Traces made without the program, for tests of what reads them. make() gives a whole trace, which a test may spoil
+before write() puts it into a file: sizes and bytes from synthetic_replay.py, the configuration from
+synthetic_config.py, the columns from synthetic_groups.py."""
 
 import hashlib
 import json
@@ -51,7 +51,8 @@ def configure(attributes, config):
 
 
 def columns_of(app, group):
-    """Kinds and units of columns, {column: "KIND UNIT"}, as validation/zpp_validate/readers/trace_format.py describes it."""
+    """Kinds and units of columns, {column: "KIND UNIT"}, as validation/zpp_validate/readers/trace_format.py describes
+    it."""
     return {**trace_format.ERROR_COLUMNS, **trace_format.COLUMNS_OF[app], **trace_format.GPU_COLUMNS}[group]
 
 
@@ -125,7 +126,8 @@ def array_of(kind, values):
 
 
 def write_column(group, name, values, unit):
-    """By HDF5's own calls: tests write hundreds of traces, and those of h5py take three times as long. `group`: an h5py GroupID."""
+    """By HDF5's own calls: tests write hundreds of traces, and those of h5py take three times as long. `group`: an h5py
+    GroupID."""
     count = len(values)
     properties = h5p.create(h5p.DATASET_CREATE)
     properties.set_chunk((max(1, min(count, 64)),))

@@ -1,12 +1,13 @@
-"""Files of token ids as llm.c and Megatron-LM write them, by NumPy: their formats from those projects' own writers (dev/data/data_common.py,
-megatron/core/datasets/indexed_dataset.py), and nothing of the library's reader."""
+"""Files of token ids as llm.c and Megatron-LM write them, by NumPy: their formats from those projects' own writers
+(dev/data/data_common.py, megatron/core/datasets/indexed_dataset.py), and nothing of the library's reader."""
 
 import pathlib
 
 import numpy
 
 LLMC = {"gpt-2": (20240520, 1, numpy.uint16), "llama-3": (20240801, 7, numpy.uint32)}
-MEGATRON = {numpy.uint8: 1, numpy.int8: 2, numpy.int16: 3, numpy.int32: 4, numpy.int64: 5, numpy.float64: 6, numpy.float32: 7,
+MEGATRON = {numpy.uint8: 1, numpy.int8: 2, numpy.int16: 3, numpy.int32: 4, numpy.int64: 5, numpy.float64: 6,
+            numpy.float32: 7,
             numpy.uint16: 8}
 
 
@@ -21,11 +22,13 @@ def megatron(documents, dtype):
     """(index, ids) of documents, each a list of sequences of ids."""
     sequences = [numpy.asarray(sequence).astype(dtype) for document in documents for sequence in document]
     lengths = numpy.array([len(sequence) for sequence in sequences], numpy.int32)
-    pointers = numpy.concatenate([[0], numpy.cumsum([sequence.nbytes for sequence in sequences])[:-1]]).astype(numpy.int64)
+    pointers = numpy.concatenate([[0],
+                                  numpy.cumsum([sequence.nbytes for sequence in sequences])[:-1]]).astype(numpy.int64)
     ends = numpy.cumsum([0] + [len(document) for document in documents]).astype(numpy.int64)
     head = (b"MMIDIDX\x00\x00" + numpy.uint64(1).tobytes() + numpy.uint8(MEGATRON[dtype]).tobytes() +
             numpy.uint64(len(sequences)).tobytes() + numpy.uint64(len(ends)).tobytes())
-    return head + lengths.tobytes() + pointers.tobytes() + ends.tobytes(), b"".join(sequence.tobytes() for sequence in sequences)
+    return head + lengths.tobytes() + pointers.tobytes() + ends.tobytes(), b"".join(sequence.tobytes()
+                                                                                    for sequence in sequences)
 
 
 def write_megatron(prefix, documents, dtype):

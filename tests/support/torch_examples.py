@@ -1,4 +1,5 @@
-"""Runs a script of examples/ on four ranks of this host, two to a node, over gloo: losses by step, and the rows of its report."""
+"""Runs a script of examples/ on four ranks of this host, two to a node, over gloo: losses by step, and the rows of its
+report."""
 
 import os
 import pathlib
@@ -15,9 +16,11 @@ def run(*words, folder=None, python_path=(), limit=140):
     """What rank 0 of torchrun's script printed. Raises AssertionError with its output where a rank fails."""
     path = os.pathsep.join([*map(str, python_path), os.environ["PYTHONPATH"]])
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--local-ranks-filter", "0",
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4",
+         "--local-ranks-filter", "0",
          *map(str, words)], cwd=folder, capture_output=True, text=True, check=False, timeout=limit,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TORCHDYNAMO_DISABLE": "1",
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+             "TORCHDYNAMO_DISABLE": "1",
              "HF_HUB_OFFLINE": "1"})
     assert done.returncode == 0, f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout + done.stderr  # torchrun passes rank 0's own on by either
@@ -35,7 +38,8 @@ def rows(said):
 
 
 def check(case, plain, compressed, tolerance):
-    """A run whose loss falls, and the same with codecs, near it; its report, in which both codecs have sent the bytes predicted."""
+    """A run whose loss falls, and the same with codecs, near it; its report, in which both codecs have sent the bytes
+    predicted."""
     before, after = losses(plain), losses(compressed)
     case.assertGreater(len(before), 4, plain)
     case.assertEqual(len(before), len(after), compressed)

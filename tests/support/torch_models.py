@@ -43,8 +43,8 @@ class Model(nn.Module):
 
 def make(world, *, reshard=True, mixed=True, shard_norms=False, nested=False, frozen=False, adapters=False,
          compile_blocks=False, joined=False, shape=None, **kind):
-    """A model with the same weights on every rank and at every call. `adapters`: blocks are frozen but for one part, which has
-    a group of its own, as with LoRA. `joined`: the last block and the head are one group, by a list."""
+    """A model with the same weights on every rank and at every call. `adapters`: blocks are frozen but for one part,
+    which has a group of its own, as with LoRA. `joined`: the last block and the head are one group, by a list."""
     torch.manual_seed(0)
     model = Model(**kind).to(ranks.DEVICE)
     if frozen:

@@ -1,5 +1,5 @@
-"""Frame of tests with PyTorch: runs a function on several ranks of this host over gloo, with a deadline, and skips where
-PyTorch is missing. With ZEROPP_TORCH_DEVICE=cuda ranks are GPUs."""
+"""Frame of tests with PyTorch: runs a function on several ranks of this host over gloo, with a deadline, and skips
+where PyTorch is missing. With ZEROPP_TORCH_DEVICE=cuda ranks are GPUs."""
 
 import os
 import pathlib
@@ -30,12 +30,14 @@ def _rank(rank, size, node_size, file, function, arguments, results):
     import torch.distributed as dist
 
     os.environ["LOCAL_WORLD_SIZE"] = str(node_size)
-    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else products on several streams have other bits from run to run
+    # Else products on several streams have other bits from run to run.
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.set_num_threads(1)
     if DEVICE == "cuda":
         torch.cuda.set_device(rank)
         torch.use_deterministic_algorithms(True)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{file}", rank=rank, world_size=size,
+    dist.init_process_group("cpu:gloo,cuda:nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{file}",
+                            rank=rank, world_size=size,
                             timeout=datetime.timedelta(seconds=LIMIT))
     try:
         results.put((rank, None, function(*arguments)))
@@ -45,8 +47,8 @@ def _rank(rank, size, node_size, file, function, arguments, results):
 
 
 def run(size, node_size, function, *arguments, timeout=120, dies=None):
-    """Results of `function` on each rank, in rank order; raises AssertionError where one fails or does not end. Rank `dies`
-    ends its process within `function`, and returns nothing. Skips where ranks are GPUs and there are fewer."""
+    """Results of `function` on each rank, in rank order; raises AssertionError where one fails or does not end. Rank
+    `dies` ends its process within `function`, and returns nothing. Skips where ranks are GPUs and there are fewer."""
     import torch
     import torch.multiprocessing as multiprocessing
 
@@ -67,7 +69,8 @@ def run(size, node_size, function, *arguments, timeout=120, dies=None):
                 assert failed is None, f"rank {rank} of {size}: {failed}"
                 found[rank] = value
         except queue.Empty:
-            raise AssertionError(f"ranks {sorted(set(range(size)) - set(found) - {dies})} of {size} do not end") from None
+            raise AssertionError(
+                f"ranks {sorted(set(range(size)) - set(found) - {dies})} of {size} do not end") from None
         finally:
             for process in ranks:
                 process.join(0 if len(found) < expected else 30)

@@ -40,7 +40,8 @@ TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2"
 NO_RING = "warning: files are read and written by threads: "  # in containers that forbid io_uring
 FROM_COPIES = "info: weight differences go on from the checkpoint's copies of the weights"
 # Tests of any combination of options have these warnings too; the test hpz_warning knows when there is one.
-HPZ_WARNINGS = ("nothing here: a step gathers each weight only once", "the groups that hold a secondary copy cross nodes")
+HPZ_WARNINGS = ("nothing here: a step gathers each weight only once",
+                "the groups that hold a secondary copy cross nodes")
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
@@ -230,7 +231,8 @@ class TestCase(unittest.TestCase):
 
     def check_ok(self, result):
         self.assertEqual(result.code, OK, result)
-        self.assertEqual([line for line in result.stderr.splitlines() if not any(words in line for words in (NO_RING, FROM_COPIES, *HPZ_WARNINGS))], [], result)
+        self.assertEqual([line for line in result.stderr.splitlines()
+                          if not any(words in line for words in (NO_RING, FROM_COPIES, *HPZ_WARNINGS))], [], result)
         return result
 
     def check_fails(self, result, code, *parts, program="zpp_train"):
@@ -250,8 +252,8 @@ class TestCase(unittest.TestCase):
         self.assertEqual((judged.code, verdicts), (OK, ["VALID"] * len(traces)), judged)
 
     def check_tampering(self, paths, changes):
-        """Of each change (name of a trace in `paths`, dataset, rows, value, words) a copy of the trace is INVALID with these
-        words; without rows (None) it is an attribute that changes, and a number keeps its type."""
+        """Of each change (name of a trace in `paths`, dataset, rows, value, words) a copy of the trace is INVALID with
+        these words; without rows (None) it is an attribute that changes, and a number keeps its type."""
         copies = []
         for index, (name, where, row, value, _) in enumerate(changes):
             copies.append(self.folder / f"{index}.h5")

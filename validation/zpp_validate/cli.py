@@ -37,13 +37,15 @@ def help_without(name, module):
     """What a module says of itself, read but not imported: this Python cannot, for it has no `module`."""
     command = COMMANDS[name]
     source = pathlib.Path(__file__).parent / f"{command.module.replace('.', '/')}.py"
-    return "\n\n".join((f"example: {PROGRAM} {name} {command.example}", command.summary, ast.get_docstring(ast.parse(source.read_text())),
+    return "\n\n".join((f"example: {PROGRAM} {name} {command.example}", command.summary,
+                        ast.get_docstring(ast.parse(source.read_text())),
                         f"The list of flags needs the module {module}, which {sys.executable} has not."))
 
 
 def lacks(module, path):
     """What a Python that has not all modules of a command is told; `path`: of the program."""
-    print(f"{PROGRAM}: error: {sys.executable} has no module {module}: install it there, or call the program with another "
+    print(f"{PROGRAM}: error: {sys.executable} has no module {module}: install it there, or call the program "
+          f"with another "
           f"Python, for example /usr/bin/python3 {path}", file=sys.stderr)
     return ENVIRONMENT
 
@@ -57,8 +59,8 @@ def command_of_script(path):
 
 
 def main(called):
-    """Exit code. `called`: the path of the program, and its words. Scripts that were documented before there was one program
-    are links to it: under such a name it is the command that the script has become."""
+    """Exit code. `called`: the path of the program, and its words. Scripts that were documented before there was one
+    program are links to it: under such a name it is the command that the script has become."""
     path, *words = called
     old = command_of_script(path)
     if old:

@@ -1,7 +1,7 @@
 """Judges a trace of zpp_sweep: everything that follows from samples, sizes and configuration is worked out again here.
 
-Which rows have to be there is that of the configuration; times are those of the samples, by sample_statistics.py; bytes and
-bandwidths are sweep_forms.py's. Shares nothing with the library.
+Which rows have to be there is that of the configuration; times are those of the samples, by sample_statistics.py; bytes
+and bandwidths are sweep_forms.py's. Shares nothing with the library.
 """
 
 import json
@@ -36,7 +36,8 @@ class SweepChecker(TraceChecker):
             self.groups = {name: self.members(name) for name in ("world", "node", "rail")}
             self.read_samples()
             for index, row in enumerate(self.rows):
-                self.where = " ".join([f"result {index}:", row["collective"], row["codec"], row["algorithm"], row["group"],
+                self.where = " ".join([f"result {index}:", row["collective"], row["codec"], row["algorithm"],
+                                       row["group"],
                                        f"of {row['size']} bytes"])
                 self.check_names(row)
                 self.check_times(row, self.samples[index])
@@ -114,7 +115,8 @@ class SweepChecker(TraceChecker):
             raise Invalid(f"{self.where}: no such collective, type, group or root")
         self.expect(row, "redop", sweep_forms.OPERATIONS.get(row["collective"], "none"))
         self.expect(row, "modelled", int(row["algorithm"] in MODELLED))
-        self.expect(row, "size", sweep_forms.size_of(row["collective"], row["count"], row["type"], self.ranks_of(row["group"])))
+        self.expect(row, "size", sweep_forms.size_of(row["collective"], row["count"], row["type"],
+                                                     self.ranks_of(row["group"])))
 
     def check_times(self, row, samples):
         summary = sample_statistics.summarize([max(times) for times in samples])
@@ -122,10 +124,12 @@ class SweepChecker(TraceChecker):
                             ("p95", summary.p95), ("cv", summary.variation),
                             ("time", statistics.median(self.over_ranks(times) for times in samples)),
                             ("alg_bw", row["size"] / row["time"] * 1e-3),
-                            ("bus_bw", row["alg_bw"] * sweep_forms.bus_factor(row["collective"], self.ranks_of(row["group"])))):
+                            ("bus_bw", row["alg_bw"] * sweep_forms.bus_factor(row["collective"],
+                                                                              self.ranks_of(row["group"])))):
             self.expect(row, name, value)
         self.require(row["cycles"] == self.cycles if self.cycles else row["cycles"] >= FEWEST_CYCLES,
-                     f"{self.where}: {row['cycles']} cycles, {self.cycles or f'{FEWEST_CYCLES} at least'} were asked for")
+                     f"{self.where}: {row['cycles']} cycles, {self.cycles or f'{FEWEST_CYCLES} at least'} were "
+                     f"asked for")
         self.require(row["iterations"] == self.iterations if self.iterations else row["iterations"] > 0,
                      f"{self.where}: {row['iterations']} iterations, {self.iterations or '1 at least'} were asked for")
 
@@ -134,7 +138,8 @@ class SweepChecker(TraceChecker):
         try:
             for group in self.groups[row["group"]]:
                 nodes = Topology(tuple(self.topology.nodes[rank] for rank in group))
-                sent += sweep_forms.sent(nodes, row["collective"], row["codec"], row["algorithm"], row["type"], row["count"],
+                sent += sweep_forms.sent(nodes, row["collective"], row["codec"], row["algorithm"], row["type"],
+                                         row["count"],
                                          int(row["root"] or 0))
         except ValueError as error:
             raise Invalid(f"{self.where}: {error}") from error
@@ -153,7 +158,8 @@ class SweepChecker(TraceChecker):
         largest = (1.0 if row["codec"] != "none" else 0.0) if checked else math.nan
         self.require(0 <= row["max_error"] <= largest if checked else math.isnan(row["max_error"]),
                      f"{self.where}: max_error is {row['max_error']}, at most {largest} is right")
-        self.require(math.isfinite(row["slope"]) == (checked and row["count"] > 0), f"{self.where}: slope is {row['slope']}")
+        self.require(math.isfinite(row["slope"]) == (checked and row["count"] > 0),
+                     f"{self.where}: slope is {row['slope']}")
 
     def check_ratios(self):
         """Over the fastest uncompressed row among those measured together: all ways of a size."""
@@ -162,7 +168,8 @@ class SweepChecker(TraceChecker):
                 rows = [row for row in block if row["in_place"] == in_place]
                 fastest = min((row["time"] for row in rows if row["codec"] == "none"), default=math.nan)
                 for row in rows:
-                    self.where = " ".join([row["collective"], row["codec"], row["algorithm"], f"of {row['size']} bytes"])
+                    self.where = " ".join([row["collective"], row["codec"], row["algorithm"],
+                                           f"of {row['size']} bytes"])
                     self.expect(row, "ratio", fastest / row["time"])
 
     def blocks(self):
@@ -190,7 +197,8 @@ class SweepChecker(TraceChecker):
         for (collective, group, dtype, root), blocks in found.items():
             where = " ".join(filter(None, (collective, group, dtype, root)))
             counts = [sweep_forms.count_of(collective, size, dtype, self.ranks_of(group)) for size in self.sizes]
-            self.require([block[0]["count"] for block in blocks] == counts, f"{where}: the sizes are not those asked for")
+            self.require([block[0]["count"] for block in blocks] == counts,
+                         f"{where}: the sizes are not those asked for")
             ways = {tuple((row["codec"], row["algorithm"], row["in_place"]) for row in block) for block in blocks}
             self.require(len(ways) == 1 and all(len({place for *way, place in each if way == [codec, algorithm]}) == 2
                                                 for each in ways for codec, algorithm, _ in each),

@@ -45,10 +45,13 @@ class Checker(TraceChecker):
             self.problems += codec_rows.problems(self.trace, self.run, self.steps, self.first,
                                                  dict(zip(self.evaluations, self.evaluation_batches)))
             if "weight_copies" in self.trace.columns:
-                holders = (self.topology.node_count, "nodes") if self.settings.on_rails() else (self.topology.size, "ranks")
-                self.problems += copy_rows.problems(self.trace.columns["weight_copies"]["hash"], *holders, self.trace.copies_found, self.first)
+                holders = (self.topology.node_count, "nodes") if self.settings.on_rails() else (self.topology.size,
+                                                                                                "ranks")
+                self.problems += copy_rows.problems(self.trace.columns["weight_copies"]["hash"], *holders,
+                                                    self.trace.copies_found, self.first)
             volume = self.run.replay([row["skipped"] for row in self.steps],
-                                     list(zip(self.evaluations, self.evaluation_batches)), self.first, self.averaged_batches(),
+                                     list(zip(self.evaluations, self.evaluation_batches)), self.first,
+                                     self.averaged_batches(),
                                      self.trace.copies_found)
             self.check_step_bytes(volume)
             self.check_collectives(volume)
@@ -73,9 +76,11 @@ class Checker(TraceChecker):
             self.require(int(own["deterministic"]) == a["deterministic"],
                          "deterministic differs from the configuration's")
             self.expected_steps = own["train_steps"]
-            self.rate_problem = learning_rate.problem(self.config, a["first_step"], [row["skipped"] for row in self.steps],
+            self.rate_problem = learning_rate.problem(self.config, a["first_step"],
+                                                      [row["skipped"] for row in self.steps],
                                                       [row["learning_rate"] for row in self.steps])
-            self.scale_problem = loss_scale.problem(self.config, a["first_step"], [row["skipped"] for row in self.steps],
+            self.scale_problem = loss_scale.problem(self.config, a["first_step"],
+                                                    [row["skipped"] for row in self.steps],
                                                     [row["loss_scale"] for row in self.steps])
             self.evaluation_interval = int(own.get("evaluation_interval", 0))
             self.error_interval = int(own.get("measure_quantization_error", 0))
@@ -130,20 +135,25 @@ class Checker(TraceChecker):
             self.check_parts(i, row, where)
 
     def check_parts(self, index, row, where):
-        """Parts of a step's time. On a GPU what follows the gradients goes on beside the next step; what follows the last one has no bound here."""
+        """Parts of a step's time. On a GPU what follows the gradients goes on beside the next step; what follows the
+        last one has no bound here."""
         for name in ("time_forward", "time_backward", "time_communication_exposed", "time_reduce"):
             self.require(0 <= row[name] <= row["time"] * 1.001, f"{where}: {name} is not within the step's time")
         longest = row["time"]
         if self.attributes["backend"] == "cuda":
             longest += self.steps[index + 1]["time"] if index + 1 < len(self.steps) else math.inf
         for name in ("time_gather", "time_optimizer", "time_offload_wait"):
-            self.require(0 <= row[name] <= longest * 1.001, f"{where}: {name} is not within the time of the step{' and the next' * (longest > row['time'])}")
-        if self.attributes["world_size"] == 1 and self.attributes["backend"] == "host":  # one thread, no maximum over ranks
+            self.require(0 <= row[name] <= longest * 1.001, f"{where}: {name} is not within the time of the "
+                         f"step{' and the next' * (longest > row['time'])}")
+        # One thread, no maximum over ranks.
+        if self.attributes["world_size"] == 1 and self.attributes["backend"] == "host":
             after = 0 if self.settings.update_in_backward else row["time_optimizer"]  # else part of backward
             parts = row["time_forward"] + row["time_backward"] + after
-            self.require(parts <= row["time"] * 1.001, f"{where}: forward, backward and the optimizer take longer than the step")
+            self.require(parts <= row["time"] * 1.001, f"{where}: forward, backward and the optimizer take longer than "
+                         f"the step")
         offload = self.settings.offload
-        self.require((row["time_optimizer"] > 0) != bool(row["skipped"]), f"{where}: time_optimizer of a step that was {'skipped' if row['skipped'] else 'taken'}")
+        self.require((row["time_optimizer"] > 0) != bool(row["skipped"]),
+                     f"{where}: time_optimizer of a step that was {'skipped' if row['skipped'] else 'taken'}")
         if offload is None or row["skipped"] or offload.ratio > 0:
             self.require((row["time_offload_wait"] > 0) == (offload is not None and not row["skipped"]),
                          f"{where}: time_offload_wait does not fit what is offloaded")
@@ -176,17 +186,20 @@ class Checker(TraceChecker):
                              f"{where}: bits_per_byte is a number, but the loss is not of bytes")
 
     def averaged_batches(self):
-        """Of the evaluation of the mean of the last weights: one, after the last step that was asked for; 0: there is none."""
+        """Of the evaluation of the mean of the last weights: one, after the last step that was asked for; 0: there is
+        none."""
         wanted = self.config["zeropp"].get("averaged_steps", 0)
         rows = self.trace.rows("averaged_weights") if wanted else []
         if len(rows) != int(min(wanted, len(self.steps)) > 0 and not self.interrupted):
             raise Invalid(f"/averaged_weights has {len(rows)} rows, and averaged_steps is {wanted}")
         for row in rows:
             self.require(row["steps"] == min(wanted, len(self.steps)),
-                         f"/averaged_weights is of {row['steps']} steps, of {len(self.steps)} that were done and {wanted} that were asked for")
+                         f"/averaged_weights is of {row['steps']} steps, of {len(self.steps)} that were done and "
+                         f"{wanted} that were asked for")
             self.require(row["batches"] == self.evaluation_batches[-1],
                          f"/averaged_weights has {row['batches']} batches, an evaluation {self.evaluation_batches[-1]}")
-            self.require(math.isfinite(row["loss"]) and not (self.is_likelihood and row["loss"] < 0), f"/averaged_weights: loss {row['loss']}")
+            self.require(math.isfinite(row["loss"]) and not (self.is_likelihood and row["loss"] < 0),
+                         f"/averaged_weights: loss {row['loss']}")
         return rows[0]["batches"] if rows else 0
 
     def check_data(self):
@@ -213,7 +226,8 @@ class Checker(TraceChecker):
             expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]
         layers = self.trace.rows("layers")
         for name in ("flops_per_token", "hardware_flops_per_token"):
-            self.require(all(row[name] >= 0 for row in layers) and math.isclose(sum(row[name] for row in layers), a[name], rel_tol=1e-9),
+            self.require(all(row[name] >= 0 for row in layers) and math.isclose(sum(row[name] for row in layers),
+                                                                                a[name], rel_tol=1e-9),
                          f"/layers/{name} does not add up to {name}")
         for name, value in zip(("flops_per_token", "hardware_flops_per_token"), expected):
             self.require(a[name] > 0 and math.isclose(a[name], value, rel_tol=1e-12),
@@ -247,7 +261,8 @@ class Checker(TraceChecker):
             expected = {"elements": sum(self.unit_tensors[i]), "flat": self.run.layout.flat[i],
                         "shard": self.run.layout.shards[i],
                         "padded": self.run.layout.padded[i],
-                        "gathers_forward": self.run.gathers_of(i, "forward"), "gathers_backward": self.run.gathers_of(i, "backward")}
+                        "gathers_forward": self.run.gathers_of(i, "forward"),
+                        "gathers_backward": self.run.gathers_of(i, "backward")}
             for name, value in expected.items():
                 self.require(row[name] == value,
                              f"unit {row['name']}: {name} is {row[name]}, should be {value}")
@@ -265,7 +280,8 @@ class Checker(TraceChecker):
         measured = ["buffers_peak", "gpu_used"] if self.attributes["backend"] == "cuda" else []
         self.require([row["name"] for row in rows] == names + measured,
                      f"/memory does not name exactly {', '.join(names + measured)}")
-        total = sum(row["bytes_predicted"] for row in rows if row["name"] in names and not row["name"].startswith("offloaded_"))
+        total = sum(row["bytes_predicted"] for row in rows if row["name"] in names
+                    and not row["name"].startswith("offloaded_"))
         for row in rows:
             predicted = row["bytes_predicted"]
             if row["name"] in measured:
@@ -348,8 +364,10 @@ class Checker(TraceChecker):
         once |= self.run.file_counters(volume, sum(not row["skipped"] for row in self.steps))
         expected = {name: value * self.attributes["world_size"] for name, value in once.items() if value}
         files = expected.get("files", 0)
-        for name, most in (("files_io_uring", files), ("files_direct", files), ("file_wait_ns", math.inf if files else 0)):
-            self.require(0 <= found.get(name, 0) <= most, f"counter {name} is {found.get(name)}, should be at most {most}")
+        for name, most in (("files_io_uring", files), ("files_direct", files),
+                           ("file_wait_ns", math.inf if files else 0)):
+            self.require(0 <= found.get(name, 0) <= most,
+                         f"counter {name} is {found.get(name)}, should be at most {most}")
             found.pop(name, None)
         for name in sorted({*found, *expected}):
             self.require(found.get(name, 0) == expected.get(name, 0),
@@ -361,7 +379,8 @@ class Checker(TraceChecker):
         units = [row["name"] for row in self.trace.rows("units")]
         expected = error_rows.expected_rows(self.steps, self.first, self.error_interval, s.stage, units)
         if not self.require([(row["step"], row["kind"], row["unit_kind"]) for row in rows] == expected,
-                            "/errors has not exactly a row for each kind of weights and gradients in every measured step"):
+                            "/errors has not exactly a row for each kind of weights and gradients in every "
+                            "measured step"):
             return
         for row in rows:
             codecs = {now.weights for name, now in zip(units, self.run.table.at(row["step"]))
@@ -376,11 +395,13 @@ class Checker(TraceChecker):
         expected = checkpoint_rows.expected_steps(self.first, self.first + len(self.steps), options.get("interval", 0))
         self.require(saved == expected, f"/checkpoints is of steps {saved}, should be of {expected}")
         memory = self.run.memory()
-        errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter", "across")) // 2  # one of two copies
+        # One of two copies.
+        errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter", "across")) // 2
         units = self.trace.columns["units"]["flat"]
         moments = self.settings.optimizer_states * sum(map(self.settings.moment_bytes, units))
         expected = checkpoint_rows.array_bytes(units, moments,
-                                               errors * self.attributes["world_size"], len(units) * self.trace.is_adaptive(),
+                                               errors * self.attributes["world_size"],
+                                               len(units) * self.trace.is_adaptive(),
                                                self.run.copy_bytes() + 8 if self.settings.differences else 0)
         for row in rows:
             why = checkpoint_rows.problem(row, expected)

@@ -1,9 +1,10 @@
-"""Checks checkpoints of zpp_train: the manifest's digest, the digest of every chunk, and that slices cover every array once.
+"""Checks checkpoints of zpp_train: the manifest's digest, the digest of every chunk, and that slices cover every array
+once.
 
 usage: zpp-validate checkpoint FOLDER [--newest]
 
-FOLDER is what --save names. Prints a line a checkpoint, newest first: its step, VALID or INVALID: reason. With --newest only that one.
-Exit codes: 0 all VALID, 1 one is not, 2 usage, or no checkpoint.
+FOLDER is what --save names. Prints a line a checkpoint, newest first: its step, VALID or INVALID: reason. With --newest
+only that one. Exit codes: 0 all VALID, 1 one is not, 2 usage, or no checkpoint.
 """
 
 import hashlib
@@ -39,7 +40,8 @@ def check_cover(slices):
     """Those of one array follow each other from its begin to its end."""
     end = 0
     for each in sorted(slices, key=lambda s: (s["offset"], s["count"])):
-        require((each["total"], each["element_bytes"]) == (slices[0]["total"], slices[0]["element_bytes"]), f"{each['array']}: two arrays")
+        require((each["total"], each["element_bytes"]) == (slices[0]["total"], slices[0]["element_bytes"]),
+                f"{each['array']}: two arrays")
         require(each["offset"] == end, f"{each['array']}: element {end} is missing or there twice")
         end += each["count"]
     require(end == slices[0]["total"], f"{slices[0]['array']}: element {end} is missing")
@@ -52,7 +54,8 @@ def check_bytes(folder, each):
         file.seek(each["position"])
         for index, digest in enumerate(each["sha256"]):
             chunk = file.read(min(CHUNK, size - index * CHUNK))
-            require(hashlib.sha256(chunk).hexdigest() == digest, f"{file.name}: bytes of {each['array']} are not those that were written")
+            require(hashlib.sha256(chunk).hexdigest() == digest,
+                    f"{file.name}: bytes of {each['array']} are not those that were written")
 
 
 def check(folder):

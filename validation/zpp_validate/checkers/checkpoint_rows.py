@@ -1,17 +1,19 @@
-"""Rows of /checkpoints, by the rules of lib/trace/README.md: which there have to be, how many bytes they hold, and that their times can
-be."""
+"""Rows of /checkpoints, by the rules of lib/trace/README.md: which there have to be, how many bytes they hold, and that
+their times can be."""
 
 import math
 
 
 def expected_steps(first, done, interval):
-    """Steps after which a run that began after `first` and did all up to `done` saves itself, where nothing asked it to end."""
+    """Steps after which a run that began after `first` and did all up to `done` saves itself, where nothing asked it to
+    end."""
     return [step for step in range(first + 1, done + 1) if step == done or interval > 0 and step % interval == 0]
 
 
 def array_bytes(flats, moments, errors, widths, copies):
-    """Of all ranks: fp32 master weights of units with `flats` elements, `moments` bytes of what the optimizer keeps, what error feedback
-    keeps, the widths of adaptive bits of so many units, and `copies` bytes of what weight differences are added to."""
+    """Of all ranks: fp32 master weights of units with `flats` elements, `moments` bytes of what the optimizer keeps,
+    what error feedback keeps, the widths of adaptive bits of so many units, and `copies` bytes of what weight
+    differences are added to."""
     return 4 * sum(flats) + moments + errors + 8 * widths + copies
 
 

@@ -1,12 +1,13 @@
-"""Are the codecs that a trace says were in force those of its configuration, and did adaptive bits keep their budget? By the rules of
-lib/trace/README.md."""
+"""Are the codecs that a trace says were in force those of its configuration, and did adaptive bits keep their budget?
+By the rules of lib/trace/README.md."""
 
 import math
 
 
 def problems(trace, run, steps, first, evaluations):
-    """Reasons why /codecs and /adaptive_bits are wrong. Gives `run`, a closed_forms.Run, the widths that were chosen. `steps`: rows of
-    /steps; `first`: steps of the runs that this one goes on from; `evaluations`: batches by the rows of /steps before them."""
+    """Reasons why /codecs and /adaptive_bits are wrong. Gives `run`, a closed_forms.Run, the widths that were chosen.
+    `steps`: rows of /steps; `first`: steps of the runs that this one goes on from; `evaluations`: batches by the rows
+    of /steps before them."""
     found = []
     if "adaptive_bits" in trace.columns:
         found += choose(trace, run, steps, first)
@@ -14,7 +15,8 @@ def problems(trace, run, steps, first, evaluations):
         # An evaluation after the last step takes the codecs that a further one would.
         last = first + len(steps)
         looked = [*range(first, last), *[last] * (evaluations.get(len(steps), 0) > 0)]
-        rows = [(row["step"], row["unit"], row["weights"], row["gradients_intra"], row["gradients_inter"]) for row in trace.rows("codecs")]
+        rows = [(row["step"], row["unit"], row["weights"], row["gradients_intra"], row["gradients_inter"])
+                for row in trace.rows("codecs")]
         expected = [(step, unit, codecs.weights, *codecs.gradients) for step, unit, codecs in run.table.rows(looked)]
         for row, right in zip(rows, expected):
             if row != right:
@@ -37,9 +39,11 @@ def begun_with(trace, adaptive, first, units, widest):
 def choose(trace, run, steps, first):
     """Reasons why /adaptive_bits is wrong; sets run's widths by what it says was chosen."""
     adaptive, units, found = run.settings.adaptive, range(len(run.layout.shards)), []
-    bytes_of = {(unit, bits): run.sent_in_a_step(adaptive.values, unit, adaptive.codec(bits)) for unit in units for bits in adaptive.bits}
+    bytes_of = {(unit, bits): run.sent_in_a_step(adaptive.values, unit, adaptive.codec(bits)) for unit in units
+                for bits in adaptive.bits}
     uniform = {bits: sum(bytes_of[unit, bits] for unit in units) for bits in adaptive.bits}
-    budget = adaptive.budget_bytes or sum(run.sent_in_a_step(adaptive.values, unit, adaptive.budget_codec) for unit in units)
+    budget = adaptive.budget_bytes or sum(run.sent_in_a_step(adaptive.values, unit, adaptive.budget_codec)
+                                          for unit in units)
     if trace.budget != budget:
         found.append(f"/adaptive_bits: budget_bytes is {trace.budget}, should be {budget}")
     affordable = [bits for bits in adaptive.bits if uniform[bits] <= budget]
@@ -49,14 +53,19 @@ def choose(trace, run, steps, first):
     if None in chosen[first] or sum(bytes_of[unit, bits] for unit, bits in zip(units, chosen[first])) > budget:
         return [*found, "/codecs does not begin with widths that keep the budget"]
     rows = trace.rows("adaptive_bits")
-    due = [first + index for index, step in enumerate(steps) if (first + index) % adaptive.interval == 0 and not step["skipped"]]
-    if [(row["step"], row["unit"], row["bits"]) for row in rows] != [(step, unit, bits) for step in due for unit in units for bits in adaptive.bits]:
-        found.append("/adaptive_bits has not exactly a row for each unit and width of every step after which widths are chosen")
+    due = [first + index for index, step in enumerate(steps) if (first + index) % adaptive.interval == 0
+           and not step["skipped"]]
+    if [(row["step"], row["unit"], row["bits"]) for row in rows] != [(step, unit, bits) for step in due
+                                                                     for unit in units for bits in adaptive.bits]:
+        found.append("/adaptive_bits has not exactly a row for each unit and width of every step after which widths "
+                     "are chosen")
         rows = []
     for step in due if rows else ():
         of_step = {(row["unit"], row["bits"]): row for row in rows if row["step"] == step}
-        found += [f"/adaptive_bits: {why} in step {step}" for why in wrong_choice(of_step, bytes_of, budget, affordable, units)]
-        chosen[step + 1] = [next((bits for bits in adaptive.bits if of_step[unit, bits]["chosen"]), max(affordable)) for unit in units]
+        found += [f"/adaptive_bits: {why} in step {step}"
+                  for why in wrong_choice(of_step, bytes_of, budget, affordable, units)]
+        chosen[step + 1] = [next((bits for bits in adaptive.bits if of_step[unit, bits]["chosen"]), max(affordable))
+                            for unit in units]
     run.choose(chosen)
     return found
 

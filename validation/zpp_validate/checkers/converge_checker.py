@@ -1,5 +1,5 @@
-"""Judges a trace of zpp_converge: is the matrix whole, do its sums follow from its curves, were the predicted bytes sent, did the
-quadratic keep its bound, do the contracts hold that its runs show?
+"""Judges a trace of zpp_converge: is the matrix whole, do its sums follow from its curves, were the predicted bytes
+sent, did the quadratic keep its bound, do the contracts hold that its runs show?
 
 What the losses say of codecs is converge.py's; here a matrix is found fit to be asked, or not.
 """
@@ -27,7 +27,8 @@ class ConvergeChecker(TraceChecker):
         try:
             self.check_schema()
             self.require(self.attributes["interrupted"] == "",
-                         f"interrupted by {self.attributes['interrupted']}: start the same matrix again, it goes on with what is missing")
+                         f"interrupted by {self.attributes['interrupted']}: start the same matrix again, it goes on "
+                         f"with what is missing")
             self.check_ranks()
             try:
                 self.study = Study(self.trace)
@@ -48,7 +49,8 @@ class ConvergeChecker(TraceChecker):
         """NaN where they depend on the sizes of units: a schedule names some, or a budget is in bytes."""
         for values in ("weight", "gradient"):
             adaptive = own.get("adaptive_bits", {})
-            by_units = any("units" in entry and any(key.startswith(f"{values}_codec") for key in entry) for entry in own.get("codec_schedule", ()))
+            by_units = any("units" in entry and any(key.startswith(f"{values}_codec") for key in entry)
+                           for entry in own.get("codec_schedule", ()))
             by_units |= adaptive.get("values") == f"{values}s" and adaptive["budget_bytes"] > 0
             bits = getattr(setting, f"{values}_bits")
             self.require(math.isnan(bits) if by_units else 0 < bits < math.inf, f"{where}: {values}_bits is {bits}")
@@ -59,7 +61,8 @@ class ConvergeChecker(TraceChecker):
             raise Invalid(f"/settings names {name} twice")
         for setting in self.study.settings:
             where = f"setting {setting.name}"
-            self.require(setting.level in fmt.LEVELS, f"{where}: level {setting.level!r} is none of {', '.join(fmt.LEVELS)}")
+            self.require(setting.level in fmt.LEVELS,
+                         f"{where}: level {setting.level!r} is none of {', '.join(fmt.LEVELS)}")
             try:
                 own = json.loads(setting.config_json).get("zeropp", {})
                 self.check_bits(setting, own, where)
@@ -71,7 +74,8 @@ class ConvergeChecker(TraceChecker):
                 if not other:
                     raise Invalid(f"{where}: its baseline {setting.baseline} is not there")
                 self.require((other.level, other.model) == (setting.level, setting.model) and not other.baseline,
-                             f"{where}: its baseline {setting.baseline} is of another level or model, or has a baseline itself")
+                             f"{where}: its baseline {setting.baseline} is of another level or model, or has a "
+                             f"baseline itself")
 
     def check_run(self, run):
         setting = self.study.setting_of(run)
@@ -79,7 +83,8 @@ class ConvergeChecker(TraceChecker):
         self.require((run.verdict == "VALID") != run.diverged,
                      f"{where}: the run says {run.verdict}" + (", but its curves diverged" if run.diverged else ""))
         self.require(run.bytes_inter_node == run.bytes_predicted_inter_node,
-                     f"{where}: sent {run.bytes_inter_node} bytes a step between nodes, {run.bytes_predicted_inter_node} were predicted")
+                     f"{where}: sent {run.bytes_inter_node} bytes a step between nodes, "
+                     f"{run.bytes_predicted_inter_node} were predicted")
         self.require(run.diverged or run.planned in (0, run.steps),
                      f"{where}: the run has {run.steps} of its {run.planned} steps")
         self.require(0 < run.world_size <= self.attributes["world_size"],
@@ -108,19 +113,23 @@ class ConvergeChecker(TraceChecker):
         if run.diverged:
             return
         norms = [norm for norm, skipped in zip(run.grad_norms, run.skips) if not skipped]
-        self.require(all(0 <= norm < math.inf for norm in norms), f"{where}: the gradient norm of a step that was taken is not finite")
+        self.require(all(0 <= norm < math.inf for norm in norms),
+                     f"{where}: the gradient norm of a step that was taken is not finite")
         last = [loss for loss, skipped in list(zip(run.losses, run.skips))[-max(1, run.steps // 10):] if not skipped]
         self.require(last and close(run.final_train_loss, statistics.fmean(last)),
-                     f"{where}: final_train_loss is {run.final_train_loss}, not the mean of the last tenth of its steps")
+                     f"{where}: final_train_loss is {run.final_train_loss}, not the mean of the last tenth of "
+                     f"its steps")
 
     def check_evaluations(self, run, where):
         steps = [step for step, _ in run.evaluations]
         if not self.require(steps and steps == sorted(set(steps)) and steps[-1] == run.steps,
                             f"{where}: /evaluations does not go forward to the last step"):
             return
-        self.require(all(math.isfinite(loss) and loss >= 0 for _, loss in run.evaluations), f"{where}: a held-out loss is no loss")
+        self.require(all(math.isfinite(loss) and loss >= 0 for _, loss in run.evaluations),
+                     f"{where}: a held-out loss is no loss")
         self.require(close(run.final_held_out_loss, run.evaluations[-1][1]),
-                     f"{where}: final_held_out_loss is {run.final_held_out_loss}, its last evaluation {run.evaluations[-1][1]}")
+                     f"{where}: final_held_out_loss is {run.final_held_out_loss}, its last evaluation "
+                     f"{run.evaluations[-1][1]}")
         self.check_averaged(run, where)
         if run.parts:
             self.check_parts(run, where)
@@ -135,20 +144,23 @@ class ConvergeChecker(TraceChecker):
         wanted = self.study.setting_of(run).averaged_steps
         self.require(run.averaged_steps == min(wanted, run.steps),
                      f"{where}: /averaged_weights is of {run.averaged_steps} steps, config_json asks for {wanted}")
-        self.require(wanted == 0 or math.isfinite(run.averaged_loss), f"{where}: the loss of averaged weights is {run.averaged_loss}")
+        self.require(wanted == 0 or math.isfinite(run.averaged_loss),
+                     f"{where}: the loss of averaged weights is {run.averaged_loss}")
 
     def check_parts(self, run, where):
         if not self.require(run.part_batches and min(run.part_batches) > 0,
-                            f"{where}: /held_out_parts has {len(run.parts)} parts, and config_json and the held-out data do not have a "
+                            f"{where}: /held_out_parts has {len(run.parts)} parts, and config_json and the held-out "
+                            f"data do not have a "
                             "batch for each"):
             return
         mean = math.fsum(map(operator.mul, run.parts, run.part_batches)) / sum(run.part_batches)
         self.require(close(run.final_held_out_loss, mean),
-                     f"{where}: final_held_out_loss is {run.final_held_out_loss}, and the mean of its parts in /held_out_parts {mean}")
+                     f"{where}: final_held_out_loss is {run.final_held_out_loss}, and the mean of its parts in "
+                     f"/held_out_parts {mean}")
 
     def check_matrix(self):
-        """Every setting of a level has the seeds of the matrix, and those that any setting of it has, and saw on as many ranks
-        the data that its baseline saw."""
+        """Every setting of a level has the seeds of the matrix, and those that any setting of it has, and saw on as
+        many ranks the data that its baseline saw."""
         for level in fmt.TOKEN_LEVELS:
             settings = [setting for setting in self.study.settings if setting.level == level]
             seeds = self.seeds_of(level) | {run.seed for setting in settings for run in setting.runs.values()}
@@ -158,9 +170,12 @@ class ConvergeChecker(TraceChecker):
         for setting, baseline in self.study.compared():
             self.require(not baseline.diverged, f"setting {setting.name}: its baseline {baseline.name} diverged")
             ranks = {(run.world_size, run.node_size) for side in (setting, baseline) for run in side.runs.values()}
-            self.require(len(ranks) == 1, f"setting {setting.name} and its baseline {baseline.name} ran on other ranks or nodes")
-            other = sorted({seed for seed, _ in setting.runs.keys() ^ baseline.runs.keys()} & set(setting.seeds) & set(baseline.seeds))
-            self.require(not other, f"setting {setting.name} saw other data than its baseline {baseline.name} from seed "
+            self.require(len(ranks) == 1, f"setting {setting.name} and its baseline {baseline.name} ran on other ranks "
+                         f"or nodes")
+            other = sorted({seed for seed, _ in setting.runs.keys() ^ baseline.runs.keys()} & set(setting.seeds)
+                           & set(baseline.seeds))
+            self.require(not other, f"setting {setting.name} saw other data than its baseline {baseline.name} "
+                         f"from seed "
                                     f"{', '.join(map(str, other))}: such runs are no pairs")
 
     def check_quadratic(self):
@@ -173,10 +188,13 @@ class ConvergeChecker(TraceChecker):
         for index in sorted(own & set(summaries)):
             run, summary, rows = self.study.runs[index], summaries[index], shown.get(index, [])
             where = f"setting {self.study.setting_of(run).name}, seed {run.seed}"
-            self.require(summary["steps"] == run.steps and summary["steps"] > 0, f"{where}: the bound was not looked at in every step")
-            self.require(summary["violations"] == 0, f"{where}: the quadratic left its bound in {summary['violations']} steps")
+            self.require(summary["steps"] == run.steps and summary["steps"] > 0,
+                         f"{where}: the bound was not looked at in every step")
+            self.require(summary["violations"] == 0,
+                         f"{where}: the quadratic left its bound in {summary['violations']} steps")
             self.require(MEANINGFUL <= summary["largest_ratio"] <= 1,
-                         f"{where}: the largest distance is {summary['largest_ratio']:.3g} of the bound, not within {MEANINGFUL} and 1")
+                         f"{where}: the largest distance is {summary['largest_ratio']:.3g} of the bound, not within "
+                         f"{MEANINGFUL} and 1")
             self.require(rows and all(0 <= row["distance"] <= row["bound"] < math.inf for row in rows),
                          f"{where}: a row of /quadratic is beyond its bound, or there is none")
 
@@ -191,12 +209,14 @@ class ConvergeChecker(TraceChecker):
             first, second = runs[row["first"]], runs[row["second"]]
             names = " / ".join(self.study.setting_of(run).name for run in (first, second))
             where = f"check {row['name']} of {names}"
-            if not self.require(not first.diverged and not second.diverged, f"{where}: a run diverged, which shows nothing"):
+            if not self.require(not first.diverged and not second.diverged,
+                                f"{where}: a run diverged, which shows nothing"):
                 continue
             same = bool(first.parameters_hash) and first.parameters_hash == second.parameters_hash
             found = row["difference"]
             self.require(math.isfinite(found) and found >= 0 and (found == 0) == same,
-                         f"{where}: difference {found}, but the parameters are {'the same' if same else 'not the same'}")
+                         f"{where}: difference {found}, but the parameters are "
+                         f"{'the same' if same else 'not the same'}")
             if not same:
                 apart = abs(first.final_train_loss - second.final_train_loss) / abs(first.final_train_loss)
                 self.require(row["limit"] == 0 or math.isclose(found, apart, rel_tol=1e-6, abs_tol=1e-12),
@@ -207,7 +227,8 @@ class ConvergeChecker(TraceChecker):
 
     def check_errors(self):
         """Rows of /errors belong to runs, are sane, and there are some of every step that was to be measured."""
-        every = [json.loads(setting.config_json).get("zeropp", {}).get("measure_quantization_error", 0) for setting in self.study.settings]
+        every = [json.loads(setting.config_json).get("zeropp", {}).get("measure_quantization_error", 0)
+                 for setting in self.study.settings]
         found = {}
         for row in self.trace.rows("errors"):
             if row["run"] >= len(self.study.runs):
@@ -222,7 +243,8 @@ class ConvergeChecker(TraceChecker):
             skipped = {step for step, was in enumerate(run.skips) if was}
             wanted = set(range(0, run.steps, every[run.setting])) - skipped if every[run.setting] else set()
             self.require(run.diverged or wanted <= found.get(run.index, set()),
-                         f"setting {self.study.setting_of(run).name}, seed {run.seed}: /errors lacks a step that was to be measured")
+                         f"setting {self.study.setting_of(run).name}, seed {run.seed}: /errors lacks a step that was "
+                         f"to be measured")
 
 
 def problems(trace):

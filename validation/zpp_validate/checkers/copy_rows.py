@@ -1,11 +1,12 @@
-"""Do all who hold a copy of the weights hold the same, bit for bit? Rows of /weight_copies, by the rules of lib/trace/README.md."""
+"""Do all who hold a copy of the weights hold the same, bit for bit? Rows of /weight_copies, by the rules of
+lib/trace/README.md."""
 
 import re
 
 
 def problems(hashes, count, holders, found, first):
-    """Reasons why they are wrong. `hashes`: of each of `count` nodes or ranks, which `holders` names; `found`: the copies that the run
-    went on from, after `first` steps."""
+    """Reasons why they are wrong. `hashes`: of each of `count` nodes or ranks, which `holders` names; `found`: the
+    copies that the run went on from, after `first` steps."""
     wrong = []
     if len(hashes) != count or not all(re.fullmatch("[0-9a-f]{64}", each) for each in hashes):
         wrong.append(f"/weight_copies has not one SHA-256 in hexadecimal digits for each of {count} {holders}")

@@ -1,9 +1,11 @@
-"""Compares the model.safetensors of a checkpoint with the master weights beside it, value by value, by own readers of both.
+"""Compares the model.safetensors of a checkpoint with the master weights beside it, value by value, by own readers of
+both.
 
 usage: zpp-validate exported-weights CHECKPOINT TRACE
 
-CHECKPOINT is a folder step-... that was written with --gather-weights-on-save, TRACE the run's, which has the tensors. In fp32 all bits are
-the same; in bf16 and fp16 each value is the nearest. Prints VALID or INVALID: reason. Exit codes: 0 VALID, 1 not, 2 usage.
+CHECKPOINT is a folder step-... that was written with --gather-weights-on-save, TRACE the run's, which has the tensors.
+In fp32 all bits are the same; in bf16 and fp16 each value is the nearest. Prints VALID or INVALID: reason. Exit codes:
+0 VALID, 1 not, 2 usage.
 """
 
 import json
@@ -14,7 +16,8 @@ import numpy as np
 from zpp_validate import command_line
 from zpp_validate.readers import checkpoint_file, run_file, safetensors_file
 
-GPT2 = {"attn.qkv": "attn.c_attn", "attn.proj": "attn.c_proj", "mlp.fc": "mlp.c_fc", "mlp.proj": "mlp.c_proj"}  # kept as [in, out]
+# Kept as [in, out].
+GPT2 = {"attn.qkv": "attn.c_attn", "attn.proj": "attn.c_proj", "mlp.fc": "mlp.c_fc", "mlp.proj": "mlp.c_proj"}
 NEAREST = {"F32": 0.0, "BF16": 2.0**-8, "F16": 2.0**-11}  # half a place, relative
 SMALLEST = 2.0**-25  # half of fp16's last place below its normal numbers
 

@@ -1,5 +1,5 @@
-"""What is wrong with a trace of zpp_fabric: a link for each pair of ranks, sane numbers, summaries of classes that are those of
-their links, and faults where the verdict says so."""
+"""What is wrong with a trace of zpp_fabric: a link for each pair of ranks, sane numbers, summaries of classes that are
+those of their links, and faults where the verdict says so."""
 
 import math
 import statistics
@@ -50,12 +50,14 @@ class FabricChecker(TraceChecker):
         for (metric, _), value in rails.items():
             values.setdefault(("rail", metric), []).append(value)
         classes = {(row["class"], row["metric"]): row for row in self.trace.rows("fabric_typical")}
-        self.require(set(classes) == set(values), f"/fabric_typical has {sorted(classes)}, its links are of {sorted(values)}")
+        self.require(set(classes) == set(values),
+                     f"/fabric_typical has {sorted(classes)}, its links are of {sorted(values)}")
         for (name, metric), row in classes.items():
             own = values[name, metric]
             self.require(row["count"] == len(own), f"{name} {metric}: a count of {row['count']}, there are {len(own)}")
             for what, right in (("median", statistics.median(own)), ("worst", worst_of[metric](own))):
-                self.require(math.isclose(row[what], right, rel_tol=1e-9), f"{name} {metric}: the {what} is {row[what]}, that of its links is {right}")
+                self.require(math.isclose(row[what], right, rel_tol=1e-9),
+                             f"{name} {metric}: the {what} is {row[what]}, that of its links is {right}")
 
 
 def problems(trace):

@@ -1,5 +1,5 @@
-"""What is wrong with a trace of zpp_kernels: its times and shares are derived again from its samples and ceilings, its bytes from
-its shapes. The bytes of embedding_* depend on the tokens, which a trace does not hold: they are bounded."""
+"""What is wrong with a trace of zpp_kernels: its times and shares are derived again from its samples and ceilings, its
+bytes from its shapes. The bytes of embedding_* depend on the tokens, which a trace does not hold: they are bounded."""
 
 import hashlib
 import json
@@ -51,11 +51,13 @@ def flat_bytes(row):
 
 
 def block_bytes(row, activation):
-    """(read, written) of kernels of a GPT's block with weights of `dtype` and activations of so many bytes; None of others."""
+    """(read, written) of kernels of a GPT's block with weights of `dtype` and activations of so many bytes; None of
+    others."""
     a, e, sizes, variant = activation, BYTES[row["dtype"]], integers(row["shape"]), row["variant"]
     if row["kernel"].startswith("attention"):
         values = math.prod(sizes)
-        return ((3 * values * a, values * a) if row["kernel"] == "attention_forward" else (5 * values * a, 3 * values * a))
+        return ((3 * values * a, values * a) if row["kernel"] == "attention_forward"
+                else (5 * values * a, 3 * values * a))
     rows, columns, out = (*sizes, 0, 0)[:3]
     bias, residual, gelu = (word in variant for word in ("bias", "residual", "gelu"))
     weights = columns * out
@@ -63,7 +65,8 @@ def block_bytes(row, activation):
         "layernorm_forward": lambda: (rows * columns * a + 2 * columns * e, rows * columns * a + 8 * rows),
         "layernorm_backward": lambda: ((3 if variant == "add" else 2) * rows * columns * a + columns * e + 8 * rows,
                                        rows * columns * a + 8 * columns),
-        "linear_forward": lambda: ((rows * columns + residual * rows * out) * a + (weights + bias * out) * e, rows * out * a),
+        "linear_forward": lambda: ((rows * columns + residual * rows * out) * a + (weights + bias * out) * e,
+                                   rows * out * a),
         "linear_gelu_forward": lambda: (rows * columns * a + (weights + out) * e, 2 * rows * out * a),
         "linear_backward": lambda: ((rows * out + (1 + gelu) * rows * columns) * a + weights * e,
                                     rows * columns * a + 4 * (weights + bias * out)),
@@ -105,7 +108,9 @@ class Checker:
         return self.found
 
     def check_ceilings(self):
-        needed = {"copy", "read", "write", "fp32", "copy again", *(["memcpy"] if self.attributes["backend"] == "host" else [])}  # `to host`, `from host`: not in old traces of a GPU
+        # `to host`, `from host`: not in old traces of a GPU.
+        needed = {"copy", "read", "write", "fp32", "copy again",
+                  *(["memcpy"] if self.attributes["backend"] == "host" else [])}
         self.require(needed <= set(self.rates), f"no ceiling {', '.join(sorted(needed - set(self.rates)))}")
         self.require(len(self.rates) == len(self.ceilings), "a ceiling comes twice")
         for row in self.ceilings:
@@ -113,12 +118,14 @@ class Checker:
 
     def check_row(self, row, samples):
         name = "/".join(row[part] for part in ("kernel", "variant", "dtype", "shape"))
-        if not self.require(samples and min(samples) > 0 and all(map(math.isfinite, samples)), f"{name}: no sane samples"):
+        if not self.require(samples and min(samples) > 0 and all(map(math.isfinite, samples)),
+                            f"{name}: no sane samples"):
             return
         s = sample_statistics.summarize(samples)
         for column, wanted in (("time", s.median), ("time_low", s.low), ("time_high", s.high), ("p95", s.p95)):
             self.require(close(row[column], wanted), f"{name}: {column} {row[column]}, its samples say {wanted}")
-        self.require(close(row["cv"], s.variation, 1e-6) or abs(row["cv"] - s.variation) < 1e-12, f"{name}: cv {row['cv']}")
+        self.require(close(row["cv"], s.variation, 1e-6) or abs(row["cv"] - s.variation) < 1e-12,
+                     f"{name}: cv {row['cv']}")
         self.require(row["verdict"] == "VALID", f"{name}: {row['verdict']}")
         self.check_bytes(name, row)
         self.check_shares(name, row)
@@ -135,7 +142,8 @@ class Checker:
         if row["kernel"] == "cross_entropy":
             rows, vocab = integers(row["shape"])
             padded = row["read"] / activation / rows - 4 / activation
-            self.require(row["read"] == row["written"] and vocab <= padded < vocab + 64, f"{name}: moves {row['read']} bytes")
+            self.require(row["read"] == row["written"] and vocab <= padded < vocab + 64,
+                         f"{name}: moves {row['read']} bytes")
             return
         wanted = flat_bytes(row) or block_bytes(row, activation)
         if self.require(wanted, f"{name}: no closed form for the kernel"):

@@ -1,5 +1,6 @@
-"""What is wrong with a trace of zpp_plan. Of an estimate, bytes, messages and memory are derived again from its units and configuration;
-of a search, a step in time, a comparison and break-even rates, it is looked at whether their numbers fit each other."""
+"""What is wrong with a trace of zpp_plan. Of an estimate, bytes, messages and memory are derived again from its units
+and configuration; of a search, a step in time, a comparison and break-even rates, it is looked at whether their numbers
+fit each other."""
 
 import json
 import math
@@ -52,11 +53,14 @@ class Estimate(PlanChecker):
             for row in self.trace.rows("tensors"):
                 tensors[row["unit"]].append(row["elements"])
             layers = [[int(unit) for unit in row["units"].split(",") if unit] for row in self.trace.rows("layers")]
-            self.run = Run(settings, Topology.uniform(nodes, local), tensors, layers, self.trace.columns["units"]["name"])
-            # At stage 3 the weights of an ordinary step were updated by the one before; an evaluation gathers them first.
+            self.run = Run(settings, Topology.uniform(nodes, local), tensors, layers,
+                           self.trace.columns["units"]["name"])
+            # At stage 3 the weights of an ordinary step were updated by the one before; an evaluation gathers them
+            # first.
             step = config["plan"]["step"]
             found = "behind" if step > 0 and settings.stage == 3 else "none"
-            self.ordinary, self.evaluated = (self.run.replay([False], evaluations, step, found=found) for evaluations in ([], [(0, 1)]))
+            self.ordinary, self.evaluated = (self.run.replay([False], evaluations, step, found=found)
+                                             for evaluations in ([], [(0, 1)]))
         except (ValueError, KeyError, TypeError, IndexError, ArithmeticError) as error:
             raise Invalid(f"no plan follows from units and configuration: {error!r}") from error
         elements = [sum(unit) for unit in tensors]
@@ -72,14 +76,16 @@ class Estimate(PlanChecker):
             return sum((row.sent for row in rows), Bytes()), sum((row.messages for row in rows), Bytes())
 
         in_step = lambda key: key[2] in PHASES
-        return {**{phase: total(self.ordinary, lambda key, phase=phase: key[2] == phase) for phase in (*PHASES, "initial")},
+        return {**{phase: total(self.ordinary, lambda key, phase=phase: key[2] == phase)
+                   for phase in (*PHASES, "initial")},
                 "step": total(self.ordinary, in_step), "step, weights unchanged": total(self.evaluated, in_step),
                 "step, modelled": total(self.ordinary, lambda key: in_step(key) and key[3] in MODELLED),
                 "evaluation": total(self.evaluated, lambda key: key[2] == "evaluation")}
 
     def check_traffic(self):
         expected = self.expected_traffic()
-        self.require(sorted(self.trace.columns["traffic"]["phase"]) == sorted(expected), f"/traffic has not exactly the phases {', '.join(expected)}")
+        self.require(sorted(self.trace.columns["traffic"]["phase"]) == sorted(expected),
+                     f"/traffic has not exactly the phases {', '.join(expected)}")
         for row in self.trace.rows("traffic"):
             for kind, value in zip(("bytes", "messages"), expected.get(row["phase"], ())):
                 found = Bytes(row[f"{kind}_intra_node"], row[f"{kind}_inter_node"])
@@ -93,8 +99,10 @@ class Estimate(PlanChecker):
             expected = left.pop(key, None)
             if not self.require(expected, f"{where}: does not run with this configuration, or is twice"):
                 continue
-            for name, value in (("calls", expected.calls), ("wire_bytes_intra", expected.sent.intra), ("wire_bytes_inter", expected.sent.inter),
-                                ("messages_intra", expected.messages.intra), ("messages_inter", expected.messages.inter)):
+            for name, value in (("calls", expected.calls), ("wire_bytes_intra", expected.sent.intra),
+                                ("wire_bytes_inter", expected.sent.inter),
+                                ("messages_intra", expected.messages.intra),
+                                ("messages_inter", expected.messages.inter)):
                 self.require(row[name] == value, f"{where}: {name} is {row[name]}, should be {value}")
             self.require(row["modelled"] == (row["algorithm"] in MODELLED), f"{where}: modelled is wrong")
         for key in left:
@@ -110,7 +118,8 @@ class Estimate(PlanChecker):
             self.require(found.get(name) == value, f"/memory: {name} is {found.get(name)}, should be {value}")
         total = self.group("job")["memory_bytes"]
         on_device = sum(size for name, size in found.items() if not name.startswith("offloaded_"))
-        self.require(on_device == total, f"/job: memory_bytes is {total}, not the sum of what /memory has on the device")
+        self.require(on_device == total, f"/job: memory_bytes is {total}, not the sum of what /memory has on "
+                     f"the device")
 
 
 class Search(PlanChecker):
@@ -118,9 +127,11 @@ class Search(PlanChecker):
         sizes = {}
         for row in self.trace.rows("searches"):
             sizes[row["nodes"]] = row
-            self.require(row["fitting"] <= row["possible"] <= row["considered"], f"/searches: {row['nodes']} nodes: more fit than were considered")
+            self.require(row["fitting"] <= row["possible"] <= row["considered"],
+                         f"/searches: {row['nodes']} nodes: more fit than were considered")
         rows = self.trace.rows("candidates")
-        self.require({row["nodes"] for row in rows} <= set(sizes), "/candidates has a number of nodes that was not searched")
+        self.require({row["nodes"] for row in rows} <= set(sizes),
+                     "/candidates has a number of nodes that was not searched")
         for nodes, size in sizes.items():
             own = [row for row in rows if row["nodes"] == nodes]
             self.require(len(own) <= size["fitting"] and bool(own) == bool(size["fitting"]),
@@ -133,12 +144,15 @@ class Search(PlanChecker):
                  + (-row["weight_bits"], -row["gradient_bits"]) + ((row["seconds"],) if timed else ()) for row in rows]
         for index, row in enumerate(rows):
             where = f"/candidates: row {index} of {nodes} nodes"
-            self.require(all(math.isfinite(value) for value in costs[index]) and row["memory"] > 0 and row["hardware_flops"] > 0,
+            self.require(all(math.isfinite(value) for value in costs[index]) and row["memory"] > 0
+                         and row["hardware_flops"] > 0,
                          f"{where}: numbers that cannot be")
             self.require(not timed or row["seconds"] > 0, f"{where}: takes {row['seconds']} s")
-            self.require(nodes > 1 or not row["bytes_inter_node"], f"{where}: bytes between nodes, of which there is one")
+            self.require(nodes > 1 or not row["bytes_inter_node"],
+                         f"{where}: bytes between nodes, of which there is one")
         for index, own in enumerate(costs):
-            beaten = any(other != index and all(a <= b for a, b in zip(theirs, own)) for other, theirs in enumerate(costs))
+            beaten = any(other != index and all(a <= b for a, b in zip(theirs, own))
+                         for other, theirs in enumerate(costs))
             self.require(not beaten, f"/candidates: row {index} of {nodes} nodes is beaten by another")
 
 
@@ -151,11 +165,15 @@ class Time(PlanChecker):
         for parts in (("optimizer", "forward", "backward"), ("compute", "exposed")):
             total = sum(time[f"{part}_seconds"] for part in parts)
             # Where an engine hides only a part, computing is that of a full overlap.
-            self.require(math.isclose(total, step, rel_tol=1e-6) or parts[0] == "compute", f"/time: {' and '.join(parts)} are not the step")
-        self.require(all(time[f"{name}_seconds"] >= 0 for name in ("optimizer", "forward", "backward", "compute", "exposed")), "/time: less than no time")
-        self.require(time["tokens_per_second"] > 0 and 0 < time["mfu"] <= 1, "/time: tokens_per_second or mfu cannot be")
+            self.require(math.isclose(total, step, rel_tol=1e-6) or parts[0] == "compute",
+                         f"/time: {' and '.join(parts)} are not the step")
+        self.require(all(time[f"{name}_seconds"] >= 0 for name in ("optimizer", "forward", "backward", "compute",
+                                                                   "exposed")), "/time: less than no time")
+        self.require(time["tokens_per_second"] > 0 and 0 < time["mfu"] <= 1,
+                     "/time: tokens_per_second or mfu cannot be")
         for index, row in enumerate(rows):
-            self.require(0 <= row["begin"] <= row["started"] <= row["end"] <= step * (1 + 1e-6), f"/timeline: row {index} is not in order within the step")
+            self.require(0 <= row["begin"] <= row["started"] <= row["end"] <= step * (1 + 1e-6),
+                         f"/timeline: row {index} is not in order within the step")
         self.require(any(row["operation"] == "forward" for row in rows), "/timeline has no forward")
 
 
@@ -165,7 +183,8 @@ class BreakEven(PlanChecker):
         self.require([row["feature"] for row in rows] == FEATURES, f"/break_even has not exactly {', '.join(FEATURES)}")
         for row in rows:
             where = f"/break_even: {row['feature']}"
-            self.require(0 <= row["link_rate"] <= FASTEST_LINK and row["gpu_rate"] >= 0, f"{where}: a rate that was not tried")
+            self.require(0 <= row["link_rate"] <= FASTEST_LINK and row["gpu_rate"] >= 0,
+                         f"{where}: a rate that was not tried")
             self.require(0 < row["step_seconds"] < math.inf, f"{where}: step_seconds is {row['step_seconds']}")
             self.require(math.isclose(row["speedup"] * row["step_seconds"], rows[0]["step_seconds"], rel_tol=CLOSE),
                          f"{where}: speedup is not that over {rows[0]['feature']}")
@@ -179,30 +198,37 @@ class Comparison(PlanChecker):
         for row in rows:
             where = f"/comparison: {row['feature']}"
             self.require(row["memory"] > 0, f"{where}: no memory")
-            self.require(math.isclose(row["reduction"] * row["bytes_out_of_node"], rows[0]["bytes_out_of_node"], rel_tol=CLOSE),
+            self.require(math.isclose(row["reduction"] * row["bytes_out_of_node"], rows[0]["bytes_out_of_node"],
+                                      rel_tol=CLOSE),
                          f"{where}: reduction is not that of {rows[0]['feature']} over it")
             if timed:
                 self.check_times(where, row, rows[0])
             else:
-                self.require(all(math.isnan(row[name]) for name in ("step_seconds", "speedup", "link_rate")) and not row["bound"],
+                self.require(all(math.isnan(row[name]) for name in ("step_seconds", "speedup", "link_rate"))
+                             and not row["bound"],
                              f"{where}: times of some rows alone")
         self.check_in_turn(rows, timed)
 
     def check_in_turn(self, rows, timed):
-        """A step whose micro-steps each send what the first does sends no less than one whose micro-steps know of each other."""
+        """A step whose micro-steps each send what the first does sends no less than one whose micro-steps know of each
+        other."""
         in_turn = self.trace.rows("in_turn")
         self.require([row["feature"] for row in in_turn] == IN_TURN, f"/in_turn has not exactly {', '.join(IN_TURN)}")
         for row, together in zip(in_turn, (rows[0], rows[-1])):
             where = f"/in_turn: {row['feature']}"
-            self.require(row["bytes_out_of_node"] >= together["bytes_out_of_node"], f"{where}: fewer bytes than /comparison has")
-            self.require(math.isclose(row["reduction"] * row["bytes_out_of_node"], in_turn[0]["bytes_out_of_node"], rel_tol=CLOSE),
+            self.require(row["bytes_out_of_node"] >= together["bytes_out_of_node"],
+                         f"{where}: fewer bytes than /comparison has")
+            self.require(math.isclose(row["reduction"] * row["bytes_out_of_node"], in_turn[0]["bytes_out_of_node"],
+                                      rel_tol=CLOSE),
                          f"{where}: reduction is not that of {in_turn[0]['feature']} over it")
             if timed:
                 self.require(0 < row["step_seconds"] < math.inf, f"{where}: step_seconds is {row['step_seconds']}")
-                self.require(math.isclose(row["speedup"] * row["step_seconds"], in_turn[0]["step_seconds"], rel_tol=CLOSE),
+                self.require(math.isclose(row["speedup"] * row["step_seconds"], in_turn[0]["step_seconds"],
+                                          rel_tol=CLOSE),
                              f"{where}: speedup is not that over {in_turn[0]['feature']}")
             else:
-                self.require(math.isnan(row["step_seconds"]) and math.isnan(row["speedup"]), f"{where}: times without a cluster")
+                self.require(math.isnan(row["step_seconds"]) and math.isnan(row["speedup"]),
+                             f"{where}: times without a cluster")
 
     def check_times(self, where, row, before):
         self.require(0 < row["step_seconds"] < math.inf, f"{where}: step_seconds is {row['step_seconds']}")

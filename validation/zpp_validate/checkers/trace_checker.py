@@ -1,4 +1,5 @@
-"""What is judged of every program's trace alike: that it is complete and of this schema, and that its ranks fit together."""
+"""What is judged of every program's trace alike: that it is complete and of this schema, and that its ranks fit
+together."""
 
 import hashlib
 import math
@@ -51,8 +52,8 @@ class TraceChecker:
                      "/ranks/pid is not one process a rank")
 
     def check_gpus(self, period):
-        """On the back end cuda: readings of every rank that could have them, in order, each a possible one. `period`: the
-        configuration's, in seconds."""
+        """On the back end cuda: readings of every rank that could have them, in order, each a possible one. `period`:
+        the configuration's, in seconds."""
         if "gpus" not in self.trace.columns:
             return
         gpus, rows = self.trace.gpus, self.trace.rows("gpus")

@@ -1,14 +1,15 @@
 """Judges a matrix of zpp_converge: is it fit, which codecs train as well as none, and is the published order there?
 
-usage: zpp-validate converge TRACE... --output DIR [--across-versions] [--only SETTING]... [--margin NATS] [--level P] [--fewest-seeds N]
+usage: zpp-validate converge TRACE... --output DIR [--across-versions] [--only SETTING]... [--margin NATS] [--level P]
+       [--fewest-seeds N]
                              [--command TEXT]
 
 TRACE is the converge.h5 of zpp_converge; of several, runs of one matrix from other seeds, machines and days, all runs
 are judged together (merged.py): each file has to be whole, and they may differ in their seeds and in the place of the
-data alone. With --only these settings alone are judged, which several matrices may share. The matrix is checked first (converge_checker.py): schema and units, every run there and VALID, runs paired
-by seed and data, bytes counted as predicted, the quadratic within its bound and near enough to it, contracts. Of a
-matrix that fails nothing else is said. Then each setting of the levels markov and text beside its baseline, paired by
-seed:
+data alone. With --only these settings alone are judged, which several matrices may share. The matrix is checked first
+(converge_checker.py): schema and units, every run there and VALID, runs paired by seed and data, bytes counted as
+predicted, the quadratic within its bound and near enough to it, contracts. Of a matrix that fails nothing else is said.
+Then each setting of the levels markov and text beside its baseline, paired by seed:
 
   difference    mean of the final held-out loss minus the baseline's, with its 95 % interval (Student's t)
   equivalent    both one-sided tests (TOST) show that the difference is within --margin (0.02 nats)
@@ -60,20 +61,24 @@ def at_least_two(text):
 
 def parse(words):
     parser = command_line.parser("converge", __doc__)
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="converge.h5 of zpp_converge; several are judged as one")
+    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE",
+                        help="converge.h5 of zpp_converge; several are judged as one")
     parser.add_argument("--across-versions", action="store_true", help="several TRACEs may be of several commits")
-    parser.add_argument("--only", action="append", default=[], metavar="SETTING", help="that counts; once for each, baselines too [all]")
+    parser.add_argument("--only", action="append", default=[], metavar="SETTING",
+                        help="that counts; once for each, baselines too [all]")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="table, rows, pictures, chapter")
     parser.add_argument("--margin", type=positive, default=0.02, metavar="NATS", help="of equivalence [0.02]")
     parser.add_argument("--level", type=share, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
     parser.add_argument("--fewest-seeds", type=at_least_two, default=5, metavar="N", help="that a setting needs [5]")
-    parser.add_argument("--wide", action="store_true", help="print tables whole, however wide they are; table.md has them so")
+    parser.add_argument("--wide", action="store_true",
+                        help="print tables whole, however wide they are; table.md has them so")
     parser.add_argument("--command", metavar="TEXT", help="that made TRACE and this; for the chapter [this call]")
     return parser.parse_intermixed_args(words)
 
 
 def too_few(study, fewest):
-    return [f"setting {setting.name} has {len(setting.runs)} seeds, {fewest} are needed: run more, or give --fewest-seeds"
+    return [f"setting {setting.name} has {len(setting.runs)} seeds, {fewest} are needed: run more, or give "
+            f"--fewest-seeds"
             for setting in study.settings if setting.level in TOKEN_LEVELS and len(setting.runs) < fewest]
 
 
@@ -99,7 +104,8 @@ def main(words):
         print(f"converge: error: {refused}", file=sys.stderr)
         return 2
     if trace.app != "converge":
-        print(f"converge: error: {trace.path}: {what_else(trace)}: name the converge.h5 of zpp_converge", file=sys.stderr)
+        print(f"converge: error: {trace.path}: {what_else(trace)}: name the converge.h5 of zpp_converge",
+              file=sys.stderr)
         return 2
     reasons, study = problems_of(trace, arguments.fewest_seeds)
     if reasons:
@@ -120,11 +126,13 @@ def main(words):
         if chapter := converge_table.chapter(study, rows, averaged, claims, effects, arguments.margin, command):
             (arguments.output / "chapter.md").write_text(chapter)
         converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
-                                  {"margin": arguments.margin, "level": arguments.level, "trace": shlex.join(map(str, arguments.traces)),
+                                  {"margin": arguments.margin, "level": arguments.level,
+                                   "trace": shlex.join(map(str, arguments.traces)),
                                    "git_commit": trace.attributes["git_commit"], "command": command})
         converge_plot.draw(study, rows, arguments.margin, trace.data, arguments.output)
     except OSError as error:
-        print(f"converge: error: {arguments.output} cannot be written: {error.strerror}: name another folder", file=sys.stderr)
+        print(f"converge: error: {arguments.output} cannot be written: {error.strerror}: name another folder",
+              file=sys.stderr)
         return 2
     print(text if arguments.wide else markdown_table.fitted(text))
     print("VALID")

@@ -1,4 +1,5 @@
-"""The tables of the two levels that have no losses to compare: how near the quadratic came to its bound, and the contracts."""
+"""The tables of the two levels that have no losses to compare: how near the quadratic came to its bound, and the
+contracts."""
 
 from zpp_validate.tables import markdown_table
 
@@ -24,5 +25,7 @@ def contracts(study, checks):
     for row in checks:
         first, second = study.runs[row["first"]], study.runs[row["second"]]
         cells.append([row["name"], *(study.setting_of(run).name for run in (first, second)), str(first.seed),
-                      f"{row['difference']:.3g}" if row["difference"] else "identical", f"{row['limit']:g}" if row["limit"] else "none"])
-    return ["## contract: runs that may not differ", "", markdown_table.aligned(CHECK_COLUMNS, cells, TEXT_COLUMNS), ""] if cells else []
+                      f"{row['difference']:.3g}" if row["difference"] else "identical", f"{row['limit']:g}"
+                      if row["limit"] else "none"])
+    return ["## contract: runs that may not differ", "", markdown_table.aligned(CHECK_COLUMNS, cells, TEXT_COLUMNS),
+            ""] if cells else []

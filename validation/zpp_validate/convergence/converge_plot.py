@@ -1,4 +1,5 @@
-"""Pictures of a matrix of zpp_converge: held-out loss over steps, and the ladder: loss difference over bits sent. PNG and SVG."""
+"""Pictures of a matrix of zpp_converge: held-out loss over steps, and the ladder: loss difference over bits sent. PNG
+and SVG."""
 
 import math
 
@@ -14,7 +15,8 @@ from zpp_validate.readers.trace_format import TOKEN_LEVELS
 COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b5a2b"]
 LINES = ["-", "--", ":", "-."]
 MARKERS = {"weights": "s", "gradients": "o", "both": "D", "none": "x"}
-STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e4e4",
+STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+         "grid.color": "#e4e4e4",
          "axes.axisbelow": True, "svg.hashsalt": "zeropp"}  # the same picture, the same bytes
 
 
@@ -28,7 +30,9 @@ def band(curves):
     """(mean, half of the 95 % interval) over seeds of curves of equal length."""
     values = np.array(curves)
     count = len(values)
-    half = stats.t.ppf(0.975, count - 1) * values.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(values.shape[1])
+    half = stats.t.ppf(0.975, count - 1) * values.std(axis=0,
+                                                      ddof=1) / np.sqrt(count) if count > 1 else np.zeros(
+                                                          values.shape[1])
     return values.mean(axis=0), half
 
 
@@ -41,7 +45,8 @@ def curves_of(setting):
 def draw_curves(study, level, entropy_bits, stem):
     """Left the losses, right what is left of them beside the baseline, paired by seed."""
     settings = [setting for setting in study.settings if setting.level == level and not setting.diverged]
-    figure, (losses, apart, names) = plt.subplots(1, 3, figsize=(13, max(4.5, 0.22 * len(settings))), layout="constrained",
+    figure, (losses, apart, names) = plt.subplots(1, 3, figsize=(13, max(4.5, 0.22 * len(settings))),
+                                                  layout="constrained",
                                                   gridspec_kw={"width_ratios": [1, 1, 0.45]})
     for place, setting in enumerate(settings):
         style = {"color": COLORS[place % len(COLORS)], "linestyle": LINES[place // len(COLORS) % len(LINES)]}
@@ -78,12 +83,16 @@ def draw_ladder(rows, level, margin, stem):
         gradients = row.setting.gradient_codecs != ("none", "none")
         kind = "both" if weights and gradients else "weights" if weights else "gradients" if gradients else "none"
         place = list(MARKERS).index(kind)
-        axes.errorbar(row.setting.bits, row.pairs.mean, yerr=[[row.pairs.mean - row.interval[0]], [row.interval[1] - row.pairs.mean]],
+        axes.errorbar(row.setting.bits, row.pairs.mean,
+                      yerr=[[row.pairs.mean - row.interval[0]], [row.interval[1] - row.pairs.mean]],
                       marker=MARKERS[kind], color=COLORS[place + 1], capsize=2, linestyle="none",
-                      label=None if kind in seen else {"both": "weights and gradients", "none": "no codec"}.get(kind, kind))
-        axes.annotate(row.setting.name, (row.setting.bits, row.pairs.mean), xytext=(5, 3), textcoords="offset points", fontsize=7)
+                      label=None if kind in seen else {"both": "weights and gradients",
+                                                       "none": "no codec"}.get(kind, kind))
+        axes.annotate(row.setting.name, (row.setting.bits, row.pairs.mean), xytext=(5, 3), textcoords="offset points",
+                      fontsize=7)
         seen.add(kind)
-    axes.set(xlabel="bits a parameter, one gather and one reduce-scatter", ylabel="held-out loss minus the baseline's (nats a token)",
+    axes.set(xlabel="bits a parameter, one gather and one reduce-scatter",
+             ylabel="held-out loss minus the baseline's (nats a token)",
              title=f"{level}: mean difference with its 95 % interval")
     axes.legend(frameon=False)
     save(figure, stem)

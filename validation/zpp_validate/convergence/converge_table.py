@@ -11,10 +11,12 @@ from zpp_validate.convergence import converge_contracts, judged
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.tables import markdown_table
 
-COLUMNS = ("setting", "bits", "loss", "perplexity", "bits/byte", "difference", "95 % interval", "p differs", "p equivalent",
+COLUMNS = ("setting", "bits", "loss", "perplexity", "bits/byte", "difference", "95 % interval", "p differs",
+           "p equivalent",
            "seen from", "provable", "verdict")
 EFFECT_COLUMNS = ("setting", "without", "difference", "95 % interval", "p")
-AVERAGED_COLUMNS = ("setting", "baseline's loss", "loss", "difference", "95 % interval", "p differs", "p equivalent", "verdict")
+AVERAGED_COLUMNS = ("setting", "baseline's loss", "loss", "difference", "95 % interval", "p differs",
+                    "p equivalent", "verdict")
 LADDER_COLUMNS = ("claim", "difference", "95 % interval", "p", "verdict")
 TEXT_COLUMNS = {"setting", "without", "verdict", "claim", "weights", "gradients", "feedback"}
 SAFE_COLUMNS = ("weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict")
@@ -49,8 +51,10 @@ def rows_of(study, rows, level):
         cells.append([baseline.name, *loss_cells(baseline), *["-"] * 6, "baseline"])
         for row in rows:
             if row.baseline is baseline:
-                cells.append([row.setting.name, *loss_cells(row.setting), number(row.pairs.mean), interval_text(row.interval),
-                              p_text(row.p_differs), p_text(row.p_equivalent), f"{row.detectable:.4f}", f"{row.provable:.4f}",
+                cells.append([row.setting.name, *loss_cells(row.setting), number(row.pairs.mean),
+                              interval_text(row.interval),
+                              p_text(row.p_differs), p_text(row.p_equivalent), f"{row.detectable:.4f}",
+                              f"{row.provable:.4f}",
                               row.verdict])
     cells += [[setting.name, f"{setting.bits:.2f}", *["-"] * 9, diverged_text(setting)] for setting in study.settings
               if setting.level == level and setting.baseline and setting.diverged]
@@ -67,7 +71,8 @@ def averaged_table(averaged, level):
     if not own:
         return []
     steps = "/".join(sorted({str(row.setting.averaged_steps) for row in own}))
-    cells = [[row.setting.name, f"{row.mean('averaged_loss', row.baseline):.4f}", f"{row.mean('averaged_loss'):.4f}", number(row.pairs.mean),
+    cells = [[row.setting.name, f"{row.mean('averaged_loss', row.baseline):.4f}", f"{row.mean('averaged_loss'):.4f}",
+              number(row.pairs.mean),
               interval_text(row.interval), p_text(row.p_differs), p_text(row.p_equivalent), row.verdict] for row in own]
     return [f"With the mean of the weights after each of the last {steps} steps, judged by itself:", "",
             markdown_table.aligned(AVERAGED_COLUMNS, cells, TEXT_COLUMNS), ""]
@@ -75,18 +80,22 @@ def averaged_table(averaged, level):
 
 def ladder_table(claims, level):
     own = [claim for claim in claims if claim.level == level]
-    cells = [[claim.text, number(claim.pairs.mean), interval_text(claim.pairs.interval(judged.CONFIDENCE)), p_text(claim.p), claim.verdict]
+    cells = [[claim.text, number(claim.pairs.mean), interval_text(claim.pairs.interval(judged.CONFIDENCE)),
+              p_text(claim.p), claim.verdict]
              for claim in own]
-    return markdown_table.aligned(LADDER_COLUMNS, cells, TEXT_COLUMNS) if cells else "no two rungs of it are in this matrix"
+    return markdown_table.aligned(LADDER_COLUMNS, cells,
+                                  TEXT_COLUMNS) if cells else "no two rungs of it are in this matrix"
 
 
 def effects_table(effects, level):
     """Of error feedback; empty without."""
-    cells = [[effect.setting.name, effect.without.name, number(effect.pairs.mean), interval_text(effect.pairs.interval(judged.CONFIDENCE)),
+    cells = [[effect.setting.name, effect.without.name, number(effect.pairs.mean),
+              interval_text(effect.pairs.interval(judged.CONFIDENCE)),
               p_text(effect.p)] for effect in effects if effect.setting.level == level]
     if not cells:
         return []
-    return ["What error feedback changes (below 0: it helps):", "", markdown_table.aligned(EFFECT_COLUMNS, cells, TEXT_COLUMNS), ""]
+    return ["What error feedback changes (below 0: it helps):", "",
+            markdown_table.aligned(EFFECT_COLUMNS, cells, TEXT_COLUMNS), ""]
 
 
 def entropy_text(study, level, bits):
@@ -94,20 +103,26 @@ def entropy_text(study, level, bits):
     if math.isnan(bits):
         return []
     nats = bits * math.log(2)
-    apart = [f"{setting.name} is {mean(setting, 'final_held_out_loss') - nats:.4f} above it" for setting in study.settings
+    apart = [f"{setting.name} is {mean(setting, 'final_held_out_loss') - nats:.4f} above it"
+             for setting in study.settings
              if setting.level == level and not setting.baseline and not setting.diverged]
     return [f"Entropy of the source: {nats:.4f} nats a token; {', '.join(apart)}.", ""]
 
 
 def runs_text(study, level):
-    """What the runs of a level have in common, by the first baseline; nothing where its configuration does not say it."""
-    first = next((setting for setting in study.settings if setting.level == level and not setting.baseline and setting.runs), None)
+    """What the runs of a level have in common, by the first baseline; nothing where its configuration does not say
+    it."""
+    first = next((setting for setting in study.settings if setting.level == level and not setting.baseline
+                  and setting.runs), None)
     try:
         config = json.loads(first.config_json)
         model, run = config["zeropp"]["model"], next(iter(first.runs.values()))
-        return [f"A run of {first.name}: a {model['name']} of {model['num_layers']} layers of width {model['hidden_size']}, {run.steps} steps of "
-                f"{config['train_batch_size']} sequences of {model['seq_length']} tokens on {run.world_size} ranks, {first.optimizer} with a "
-                f"learning rate of at most {config['optimizer']['params']['lr']:g}, schedule {config['scheduler']['type']}.", ""]
+        return [f"A run of {first.name}: a {model['name']} of {model['num_layers']} layers of width "
+                f"{model['hidden_size']}, {run.steps} steps of "
+                f"{config['train_batch_size']} sequences of {model['seq_length']} tokens on {run.world_size} ranks, "
+                f"{first.optimizer} with a "
+                f"learning rate of at most {config['optimizer']['params']['lr']:g}, schedule "
+                f"{config['scheduler']['type']}.", ""]
     except (ValueError, AttributeError, KeyError, TypeError):
         return []
 
@@ -119,13 +134,20 @@ def seeds_text(study, level):
 
 def legend(margin, count):
     return f"""
-bits: sent for a parameter by one gather and one reduce-scatter. loss: on held-out data after the last step, nats a token, mean over
-seeds; perplexity: its exponential. difference: to the baseline, paired by seed and data order, with its 95 % interval (Student's t). p
-differs: of no difference, two-sided; p equivalent: of a difference of {margin:g} or more on either side (two one-sided tests); both
-corrected over {count} settings (Holm). seen from: the smallest true difference that these runs would show with a probability of
-{judged.POWER:.0%}; provable: the smallest margin within which they show equivalence; both corrected over all settings. The interval is of its row alone. Equivalent: within
-{margin:g} nats; worse, better: a difference is shown (it may be within the margin as well); undecided: neither is shown; diverged: a
-loss is not finite, or the last step was skipped. Claims are paired, p corrected over those of a model: `<`, the difference is
+bits: sent for a parameter by one gather and one reduce-scatter. loss: on held-out data after the last step, nats a \
+token, mean over
+seeds; perplexity: its exponential. difference: to the baseline, paired by seed and data order, with its 95 % interval \
+(Student's t). p
+differs: of no difference, two-sided; p equivalent: of a difference of {margin:g} or more on either side (two \
+one-sided tests); both
+corrected over {count} settings (Holm). seen from: the smallest true difference that these runs would show with a \
+probability of
+{judged.POWER:.0%}; provable: the smallest margin within which they show equivalence; both corrected over all \
+settings. The interval is of its row alone. Equivalent: within
+{margin:g} nats; worse, better: a difference is shown (it may be within the margin as well); undecided: neither is \
+shown; diverged: a
+loss is not finite, or the last step was skipped. Claims are paired, p corrected over those of a model: `<`, the \
+difference is
 above 0; `<=`, it is within {margin:g} on both sides.
 """
 
@@ -133,8 +155,10 @@ above 0; `<=`, it is within {margin:g} on both sides.
 def power_text(rows):
     """How small a difference the matrix can see, over its settings."""
     seen, provable = sorted(row.detectable for row in rows), sorted(row.provable for row in rows)
-    return (f"Of {len(rows)} settings together: a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be shown with a "
-            f"probability of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to {provable[-1]:.4f} nats.")
+    return (f"Of {len(rows)} settings together: a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be "
+            f"shown with a "
+            f"probability of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to "
+            f"{provable[-1]:.4f} nats.")
 
 
 def text_of(study, trace, rows, averaged, claims, missing, effects, margin):
@@ -142,11 +166,16 @@ def text_of(study, trace, rows, averaged, claims, missing, effects, margin):
     for name in TOKEN_LEVELS:
         if any(setting.level == name for setting in study.settings):
             lines += [f"## {name}: {seeds_text(study, name)}", "",
-                      *entropy_text(study, name, float(trace.data[name]["source_entropy_bits"])), *runs_text(study, name),
+                      *entropy_text(study, name, float(trace.data[name]["source_entropy_bits"])),
+                      *runs_text(study, name),
                       markdown_table.aligned(COLUMNS, rows_of(study, rows, name), TEXT_COLUMNS), "",
-                      *averaged_table(averaged, name), "The published order of codecs:", "", ladder_table(claims, name), "", *effects_table(effects, name)]
+                      *averaged_table(averaged, name), "The published order of codecs:", "", ladder_table(claims, name),
+                      "", *effects_table(effects, name)]
     lines += [f"- {each}" for each in missing] + ([power_text(rows), legend(margin, len(rows))] if rows else [])
-    lines += converge_contracts.bounds(study, trace.rows("quadratic_runs")) + converge_contracts.contracts(study, trace.rows("checks"))
+    lines += converge_contracts.bounds(study,
+                                       trace.rows("quadratic_runs")) + converge_contracts.contracts(study,
+                                                                                                    trace.rows(
+                                                                                                        "checks"))
     return "\n".join(lines) + "\n"
 
 
@@ -156,26 +185,31 @@ def codec_cells(setting):
 
 
 def chapter(study, rows, averaged, claims, effects, margin, command):
-    """The chapter of docs/howto/safe-compression.md, of the hardest level that was run: settings whose baseline sends everything
-    uncompressed. None where there are none."""
+    """The chapter of docs/howto/safe-compression.md, of the hardest level that was run: settings whose baseline sends
+    everything uncompressed. None where there are none."""
     beside = [row for row in rows if row.baseline.uncompressed]
     level = next((name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in beside)), None)
     if level is None:
         return None
     own = [row for row in beside if row.setting.level == level]
     own.sort(key=lambda row: (math.isnan(row.setting.bits), row.setting.bits, row.setting.index))
-    cells = [[*codec_cells(row.setting), number(row.pairs.mean), interval_text(row.interval), row.verdict] for row in own]
+    cells = [[*codec_cells(row.setting), number(row.pairs.mean), interval_text(row.interval), row.verdict]
+             for row in own]
     plain = {setting.name for setting in study.settings if setting.uncompressed}
-    gone = [setting for setting in study.settings if setting.level == level and setting.baseline in plain and setting.diverged]
+    gone = [setting for setting in study.settings if setting.level == level and setting.baseline in plain
+            and setting.diverged]
     cells += [[*codec_cells(setting), "-", "-", diverged_text(setting)] for setting in gone]
     count = {word: sum(word in row.verdict for row in own) for word in (judged.SAFE, judged.WORSE, judged.OPEN)}
     count[judged.SAFE] += sum(judged.WITHIN in row.verdict for row in own)
     return "\n".join([
         "## Which compression is safe", "",
-        f"Held-out loss on {'real text' if level == 'text' else 'a source of known entropy'} beside uncompressed training, "
-        f"{seeds_text(study, level)}, paired by seed and data order, `{study.attributes['git_commit'][:12]}`. Safe is what is shown "
+        f"Held-out loss on {'real text' if level == 'text' else 'a source of known entropy'} beside uncompressed "
+        f"training, "
+        f"{seeds_text(study, level)}, paired by seed and data order, `{study.attributes['git_commit'][:12]}`. Safe is "
+        f"what is shown "
         f"to be within {margin:g} nats of the baseline: {count[judged.SAFE]} of {len(own) + len(gone)} settings are; "
-        f"{count[judged.WORSE]} are shown to be worse, {len(gone)} diverged, of {count[judged.OPEN]} these runs show neither.", "",
+        f"{count[judged.WORSE]} are shown to be worse, {len(gone)} diverged, of {count[judged.OPEN]} these runs show "
+        f"neither.", "",
         markdown_table.aligned(SAFE_COLUMNS, cells, TEXT_COLUMNS), "",
         *averaged_table([row for row in averaged if row.baseline.uncompressed], level),
         "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "",
@@ -184,12 +218,15 @@ def chapter(study, rows, averaged, claims, effects, margin, command):
 
 
 def document(study, rows, claims, effects):
-    """{group: {column: (unit, values)}} of the judged rows, and of every run what they were judged by, for write_hdf5()."""
+    """{group: {column: (unit, values)}} of the judged rows, and of every run what they were judged by, for
+    write_hdf5()."""
     loss = "nats per token"
     judged_rows = {
         "setting": ("", [row.setting.name for row in rows]), "baseline": ("", [row.baseline.name for row in rows]),
-        "level": ("", [row.setting.level for row in rows]), "bits": ("bits per parameter", [row.setting.bits for row in rows]),
-        "seeds": ("seeds", [row.pairs.count for row in rows]), "loss": (loss, [row.mean("final_held_out_loss") for row in rows]),
+        "level": ("", [row.setting.level for row in rows]),
+        "bits": ("bits per parameter", [row.setting.bits for row in rows]),
+        "seeds": ("seeds", [row.pairs.count for row in rows]),
+        "loss": (loss, [row.mean("final_held_out_loss") for row in rows]),
         "bits_per_byte": ("bits per byte", [row.mean("bits_per_byte") for row in rows]),
         "difference": (loss, [row.pairs.mean for row in rows]), "spread": (loss, [row.pairs.spread for row in rows]),
         "low": (loss, [row.interval[0] for row in rows]), "high": (loss, [row.interval[1] for row in rows]),
@@ -197,8 +234,10 @@ def document(study, rows, claims, effects):
         "p_differs": ("1", [row.p_differs for row in rows]), "p_equivalent": ("1", [row.p_equivalent for row in rows]),
         "detectable": (loss, [row.detectable for row in rows]), "provable": (loss, [row.provable for row in rows]),
         "verdict": ("", [row.verdict for row in rows])}
-    runs = [(setting, run) for setting in study.settings if setting.level in TOKEN_LEVELS for run in setting.runs.values()]
-    each_run = {"setting": ("", [setting.name for setting, _ in runs]), "level": ("", [setting.level for setting, _ in runs]),
+    runs = [(setting, run) for setting in study.settings if setting.level in TOKEN_LEVELS
+            for run in setting.runs.values()]
+    each_run = {"setting": ("", [setting.name for setting, _ in runs]),
+                "level": ("", [setting.level for setting, _ in runs]),
                 "seed": ("", [str(run.seed) for _, run in runs]), "data_hash": ("", [run.data_hash for _, run in runs]),
                 "loss": (loss, [run.final_held_out_loss for _, run in runs])}
     low, high = zip(*(claim.pairs.interval(judged.CONFIDENCE) for claim in claims)) if claims else ((), ())
@@ -209,7 +248,8 @@ def document(study, rows, claims, effects):
     diverged = {"setting": ("", [setting.name for setting in gone]), "level": ("", [setting.level for setting in gone]),
                 "seeds": ("", [",".join(map(str, setting.diverged)) for setting in gone])}
     low, high = zip(*(each.pairs.interval(judged.CONFIDENCE) for each in effects)) if effects else ((), ())
-    changed = {"setting": ("", [each.setting.name for each in effects]), "without": ("", [each.without.name for each in effects]),
+    changed = {"setting": ("", [each.setting.name for each in effects]),
+               "without": ("", [each.without.name for each in effects]),
                "difference": (loss, [each.pairs.mean for each in effects]), "low": (loss, low), "high": (loss, high),
                "p": ("1", [each.p for each in effects])}
     return {"judged": judged_rows, "runs": each_run, "ladder": claimed, "feedback": changed, "diverged": diverged}
@@ -217,7 +257,8 @@ def document(study, rows, claims, effects):
 
 def write_hdf5(path, groups, attributes):
     with h5py.File(path, "w") as file:
-        file.attrs.update({name: np.bytes_(value.encode()) if isinstance(value, str) else value for name, value in attributes.items()})
+        file.attrs.update({name: np.bytes_(value.encode()) if isinstance(value, str) else value
+                           for name, value in attributes.items()})
         for group, columns in groups.items():
             for name, (unit, values) in columns.items():
                 is_text = any(isinstance(value, str) for value in values)

@@ -1,6 +1,7 @@
 """What error feedback changes: a setting with it beside the one that differs from it in nothing else, paired by seed.
 
-Twins are found by their columns, not by their names. The p-values, two-sided, are corrected over all twins of the file (Holm).
+Twins are found by their columns, not by their names. The p-values, two-sided, are corrected over all twins of the file
+(Holm).
 """
 
 import json
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.stats import paired, rank_test
 
-ALIKE = ("level", "model", "stage", "weight_codec", "gradient_codec_intra", "gradient_codec_inter", "reduce_scatter", "hpz", "optimizer")
+ALIKE = ("level", "model", "stage", "weight_codec", "gradient_codec_intra", "gradient_codec_inter", "reduce_scatter",
+         "hpz", "optimizer")
 
 
 @dataclass

@@ -1,8 +1,10 @@
-"""What the losses of a matrix say of each setting beside its baseline: difference, interval, equivalence, and what could not be seen.
+"""What the losses of a matrix say of each setting beside its baseline: difference, interval, equivalence, and what
+could not be seen.
 
-Two families of p-values are corrected by Holm, each over all settings of the file: that a setting differs from its baseline, and
-that it is equivalent to it within the margin. The detectable difference and the provable margin are corrected as well, by their number
-(Bonferroni): what they say of one row holds for all rows together. The interval is of its row alone.
+Two families of p-values are corrected by Holm, each over all settings of the file: that a setting differs from its
+baseline, and that it is equivalent to it within the margin. The detectable difference and the provable margin are
+corrected as well, by their number (Bonferroni): what they say of one row holds for all rows together. The interval is
+of its row alone.
 """
 
 from dataclasses import dataclass
@@ -16,9 +18,10 @@ POWER, CONFIDENCE = 0.8, 0.95
 
 @dataclass
 class Row:
-    """A setting beside its baseline; nats a token. `p_differs`, `p_equivalent`: corrected. `p_low`, `p_high`: the two one-sided tests,
-    uncorrected. `interval`: of this row alone. `detectable`: the smallest true difference that would have been found with a
-    probability of POWER; `provable`: the smallest margin within which equivalence would be shown; both corrected."""
+    """A setting beside its baseline; nats a token. `p_differs`, `p_equivalent`: corrected. `p_low`, `p_high`: the two
+    one-sided tests, uncorrected. `interval`: of this row alone. `detectable`: the smallest true difference that would
+    have been found with a probability of POWER; `provable`: the smallest margin within which equivalence would be
+    shown; both corrected."""
 
     setting: object
     baseline: object
@@ -53,8 +56,8 @@ def shown(verdict):
 
 
 def judge(study, margin, level, loss="final_held_out_loss"):
-    """Rows in the file's order, by a held-out loss of Run. Needs a study that ConvergeChecker accepts, with two seeds at
-    least. "averaged_loss" judges the settings whose runs averaged weights."""
+    """Rows in the file's order, by a held-out loss of Run. Needs a study that ConvergeChecker accepts, with two seeds
+    at least. "averaged_loss" judges the settings whose runs averaged weights."""
     compared = [(setting, baseline) for setting, baseline in study.compared()
                 if loss != "averaged_loss" or (setting.averaged_steps and baseline.averaged_steps)]
     pairs = [paired.of(study.differences(setting, baseline, loss)) for setting, baseline in compared]
@@ -63,7 +66,8 @@ def judge(study, margin, level, loss="final_held_out_loss"):
     share = level / max(1, len(pairs))
     rows = []
     for (setting, baseline), each, p_differs, p_equivalent in zip(compared, pairs, differs, equivalent):
-        row = Row(setting, baseline, each, each.interval(CONFIDENCE), *each.p_equivalent(margin), p_differs, p_equivalent,
+        row = Row(setting, baseline, each, each.interval(CONFIDENCE), *each.p_equivalent(margin), p_differs,
+                  p_equivalent,
                   each.detectable(share, POWER), each.provable_margin(share))
         row.verdict = verdict_of(row, level)
         rows.append(row)

@@ -2,10 +2,11 @@
 
   no codec  <=  int8 inside nodes, int4 with Hadamard rotation between them  <  plain int4 gradients  <  int4 weights
 
-(SDP4Bit, NeurIPS 2024, its tables: two-level gradients reach the baseline, plain 4-bit gradients do not, 4-bit weights are worst.)
-Settings are found by their codecs, not by their names; error feedback is off in all, and weights go whole. Claims are paired by seed: `<`, that the
-difference is above 0 (one-sided); `<=`, that the rung is reached: the difference lies within the margin on both sides (two one-sided
-tests). p-values are corrected over the claims of a model (Holm).
+(SDP4Bit, NeurIPS 2024, its tables: two-level gradients reach the baseline, plain 4-bit gradients do not, 4-bit weights
+are worst.) Settings are found by their codecs, not by their names; error feedback is off in all, and weights go whole.
+Claims are paired by seed: `<`, that the difference is above 0 (one-sided); `<=`, that the rung is reached: the
+difference lies within the margin on both sides (two one-sided tests). p-values are corrected over the claims of a model
+(Holm).
 """
 
 import re
@@ -39,7 +40,8 @@ RUNGS = {
 
 @dataclass
 class Claim:
-    """`lower` `relation` `upper`: settings, by their losses. `pairs` of upper minus lower; p of the claim and of its opposite, corrected."""
+    """`lower` `relation` `upper`: settings, by their losses. `pairs` of upper minus lower; p of the claim and of its
+    opposite, corrected."""
 
     level: str
     relation: str
@@ -58,13 +60,15 @@ class Claim:
 
 def distance_from_usual(setting):
     """Of several settings on a rung: the one whose blocks are the usual ones, then the first."""
-    blocks = [int(block) for codec in (setting.weight_codec, *setting.gradient_codecs) for block in re.findall(r":(\d+)", codec)]
+    blocks = [int(block) for codec in (setting.weight_codec, *setting.gradient_codecs)
+              for block in re.findall(r":(\d+)", codec)]
     return sum(abs(block - USUAL_BLOCK) for block in blocks), setting.index
 
 
 def rungs_of(settings):
     """By the rung's name its setting; rungs that no setting is on are left out."""
-    off = [setting for setting in settings if setting.feedback == "off" and setting.hpz <= 1 and not setting.weight_differences]
+    off = [setting for setting in settings if setting.feedback == "off" and setting.hpz <= 1
+           and not setting.weight_differences]
     found = {name: [setting for setting in off if belongs(setting)] for name, belongs in RUNGS.items()}
     found["no codec"] = [setting for setting in found["no codec"] if not setting.baseline]
     return {name: min(candidates, key=distance_from_usual) for name, candidates in found.items() if candidates}
@@ -77,7 +81,8 @@ def claims_of(study, margin, level):
     groups = dict.fromkeys((s.level, s.model) for s in whole)
     for where in groups:
         rungs = rungs_of([s for s in whole if (s.level, s.model) == where])
-        missing += [f"{where[0]}, {where[1]}: no setting that did not diverge is on the rung `{name}`" for name in RUNGS if name not in rungs]
+        missing += [f"{where[0]}, {where[1]}: no setting that did not diverge is on the rung `{name}`" for name in RUNGS
+                    if name not in rungs]
         names, own = [name for name in RUNGS if name in rungs], []
         for below, above in zip(names, names[1:]):
             lower, upper = rungs[below], rungs[above]
@@ -86,7 +91,8 @@ def claims_of(study, margin, level):
                 continue
             pairs = paired.of(study.differences(upper, lower))
             if above == NEAR:  # within the margin on both sides; the opposite: beyond it on one
-                p, opposite = max(pairs.p_equivalent(margin)), min(1.0, 2 * min(pairs.p_above(margin), pairs.p_below(-margin)))
+                p, opposite = max(pairs.p_equivalent(margin)), min(1.0, 2 * min(pairs.p_above(margin),
+                                                                                pairs.p_below(-margin)))
             else:
                 p, opposite = pairs.p_above(0), pairs.p_below(0)
             own.append(Claim(where[0], "<=" if above == NEAR else "<", lower, upper, pairs, margin, p, opposite))

@@ -1,8 +1,8 @@
 """Several traces of zpp_converge as one: runs of one matrix from other seeds, machines and days.
 
-What has to be the same: the settings with their effective configuration, but for the seed and the place of the file; the data, by what
-is told of them; how many ranks and nodes train a run; and the commit, unless that is left free. A seed that is in two files counts as
-the first one's. Settings that are left out do not have to be the same.
+What has to be the same: the settings with their effective configuration, but for the seed and the place of the file;
+the data, by what is told of them; how many ranks and nodes train a run; and the commit, unless that is left free. A
+seed that is in two files counts as the first one's. Settings that are left out do not have to be the same.
 """
 
 import copy
@@ -11,7 +11,8 @@ import json
 from zpp_validate.checkers import converge_checker
 from zpp_validate.readers.trace_file import Trace
 
-OF_RUNS = ("steps", "evaluations", "held_out_parts", "averaged_weights", "errors", "quadratic", "quadratic_runs")  # groups whose rows belong to one run
+# Groups whose rows belong to one run.
+OF_RUNS = ("steps", "evaluations", "held_out_parts", "averaged_weights", "errors", "quadratic", "quadratic_runs")
 OF_RANKS = ("world_size", "node_count", "ranks_per_node", "emulated")
 
 
@@ -35,7 +36,8 @@ def flat(value, path=""):
     """{path of a leaf: value} of JSON."""
     if not isinstance(value, dict):
         return {path: value}
-    return {name: leaf for key, inner in value.items() for name, leaf in flat(inner, f"{path}.{key}" if path else key).items()}
+    return {name: leaf for key, inner in value.items()
+            for name, leaf in flat(inner, f"{path}.{key}" if path else key).items()}
 
 
 def settings_of(trace):
@@ -107,11 +109,12 @@ def append(whole, part):
 
 
 def keep(trace, names):
-    """Leaves the settings of these names, with their runs and checks. Throws Refused where there is none of a name, or a
-    setting without its baseline."""
+    """Leaves the settings of these names, with their runs and checks. Throws Refused where there is none of a name, or
+    a setting without its baseline."""
     settings = trace.rows("settings")
     missing = [name for name in names if name not in {row["name"] for row in settings}]
-    missing += [row["baseline"] for row in settings if row["name"] in names and row["baseline"] and row["baseline"] not in names]
+    missing += [row["baseline"] for row in settings if row["name"] in names and row["baseline"]
+                and row["baseline"] not in names]
     if missing:
         raise Refused(f"{trace.path} has no setting {missing[0]}, or it is a baseline that --only has not: "
                       f"it has {', '.join(row['name'] for row in settings)}")
@@ -129,8 +132,8 @@ def keep(trace, names):
 
 
 def read(paths, across_versions=False, only=()):
-    """(Trace of all together, notes on what was done). Of files with problems of their own, or of other programs, the first is returned
-    alone, with its problems. `only`: settings that count, where not all do. Throws Refused."""
+    """(Trace of all together, notes on what was done). Of files with problems of their own, or of other programs, the
+    first is returned alone, with its problems. `only`: settings that count, where not all do. Throws Refused."""
     traces = [Trace(path) for path in paths]
     for trace in traces:
         if not trace.problems and trace.app == "converge" and len(paths) + len(only) > 1:
@@ -147,7 +150,8 @@ def read(paths, across_versions=False, only=()):
         doubled = append(whole, part)
         if doubled:
             seeds = ", ".join(map(str, sorted({seed for _, seed in doubled})))
-            notes.append(f"{path}: seed {seeds} of {len({name for name, _ in doubled})} settings are in a file before it, whose runs count")
+            notes.append(f"{path}: seed {seeds} of {len({name for name, _ in doubled})} settings are in a file before "
+                         f"it, whose runs count")
     if len(paths) > 1:
         notes.insert(0, f"{len(paths)} files as one matrix: {', '.join(map(str, paths))}")
     if only:

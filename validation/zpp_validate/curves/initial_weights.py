@@ -1,5 +1,6 @@
-"""The master weights that a GPT of zeropp begins with, by the rule of the library: element i of tensor number t is scale times a sum of
-twelve uniform numbers of 16 bits, of mean 0 and variance 1, drawn by (seed, t, i). Needs PyTorch."""
+"""The master weights that a GPT of zeropp begins with, by the rule of the library: element i of tensor number t is
+scale times a sum of twelve uniform numbers of 16 bits, of mean 0 and variance 1, drawn by (seed, t, i). Needs
+PyTorch."""
 
 from typing import NamedTuple
 
@@ -23,10 +24,12 @@ def tensors_of(layers, tied_head):
     spread, residual = float(SPREAD), float(SPREAD / np.sqrt(np.float32(2 * layers)))
     tensors = [Tensor("embedding.tokens.weight", scale=spread), Tensor("embedding.positions.weight", scale=spread)]
     for layer in range(layers):
-        for norm, products in (("ln_1", (("qkv", spread), ("proj", residual))), ("ln_2", (("mlp_fc", spread), ("mlp_proj", residual)))):
+        for norm, products in (("ln_1", (("qkv", spread), ("proj", residual))),
+                               ("ln_2", (("mlp_fc", spread), ("mlp_proj", residual)))):
             tensors += [Tensor(f"blocks.{layer}.{norm}.weight", constant=1.0), Tensor(f"blocks.{layer}.{norm}.bias")]
             for product, scale in products:
-                tensors += [Tensor(f"blocks.{layer}.{product}.weight", scale=scale), Tensor(f"blocks.{layer}.{product}.bias")]
+                tensors += [Tensor(f"blocks.{layer}.{product}.weight", scale=scale),
+                            Tensor(f"blocks.{layer}.{product}.bias")]
     tensors += [Tensor("norm.weight", constant=1.0), Tensor("norm.bias")]
     return tensors + ([] if tied_head else [Tensor("head.weight", scale=spread)])
 
@@ -40,7 +43,8 @@ def normal(seed, tensor, elements):
 
 @torch.no_grad()
 def fill(masters, layers, tied_head, seed):
-    """`masters`: fp32 by the names of the model's parameters, all of them. Throws KeyError, ValueError for those of another model."""
+    """`masters`: fp32 by the names of the model's parameters, all of them. Throws KeyError, ValueError for those of
+    another model."""
     tensors = tensors_of(layers, tied_head)
     if len(tensors) != len(masters):
         raise ValueError(f"the model has {len(masters)} tensors, and the rule of its initial weights {len(tensors)}")

@@ -1,11 +1,12 @@
-"""The random numbers that initial weights and the order of data are drawn with: Philox4x32-10 (Salmon et al., SC'11)."""
+"""The random numbers that initial weights and the order of data are drawn with: Philox4x32-10 (Salmon et al.,
+SC'11)."""
 
 LOW = 0xFFFFFFFF
 
 
 def words(key, low, high):
-    """Four words of 32 bits for a key of 64 bits and a counter of two. `low` or `high` is an array of uint64 of NumPy, or a tensor of
-    int64 of PyTorch, whose products wrap around to the same bits; so are the words."""
+    """Four words of 32 bits for a key of 64 bits and a counter of two. `low` or `high` is an array of uint64 of NumPy,
+    or a tensor of int64 of PyTorch, whose products wrap around to the same bits; so are the words."""
     counter = [low & LOW, (low >> 32) & LOW, high & LOW, (high >> 32) & LOW]
     keys = [key & LOW, (key >> 32) & LOW]
     for _ in range(10):

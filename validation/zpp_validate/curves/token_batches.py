@@ -1,8 +1,8 @@
-"""The tokens of a run of zeropp, in its order: which token files hold them, where each sequence of each step begins, and the hash by which
-a trace of zpp_converge names all that. Written from the descriptions in lib/data alone; NumPy.
+"""The tokens of a run of zeropp, in its order: which token files hold them, where each sequence of each step begins,
+and the hash by which a trace of zpp_converge names all that. Written from the descriptions in lib/data alone; NumPy.
 
-The end of a file is held out. Sequence r of a step begins at w % places, w being the first 64 bits that Philox draws by the run's seed,
-r and the step; places are the training tokens less one sequence. Held-out sequences follow one another.
+The end of a file is held out. Sequence r of a step begins at w % places, w being the first 64 bits that Philox draws by
+the run's seed, r and the step; places are the training tokens less one sequence. Held-out sequences follow one another.
 """
 
 import hashlib
@@ -26,7 +26,8 @@ class Tokens:
         if source == "text":
             self.ids = np.memmap(path, np.uint8, "r")
         elif source == "llmc":
-            magic, version, count = map(int, np.fromfile(path, "<i4", 3)) if path.stat().st_size >= HEADER else (0, 0, 0)
+            magic, version, count = map(int,
+                                        np.fromfile(path, "<i4", 3)) if path.stat().st_size >= HEADER else (0, 0, 0)
             if (magic, version) not in LLMC:
                 raise ValueError(f"{path} is no token file of llm.c")
             self.ids = np.memmap(path, LLMC[magic, version], "r", HEADER)
@@ -68,5 +69,6 @@ def data_hash(fingerprint, config, seed):
     """As /runs/data_hash of a run from `seed`; `config`: its configuration."""
     own = config["zeropp"]
     held_out = own["evaluation_batches"] * config["train_micro_batch_size_per_gpu"] if own["evaluation_interval"] else 0
-    return hashlib.sha256(f"{fingerprint} seed {seed} length {own['model']['seq_length']} batch {config['train_batch_size']} "
+    return hashlib.sha256(f"{fingerprint} seed {seed} length {own['model']['seq_length']} batch "
+                          f"{config['train_batch_size']} "
                           f"steps {own['train_steps']} held out {held_out} a rank".encode()).hexdigest()

@@ -1,15 +1,18 @@
-"""Trains again, in plain PyTorch, what zpp_converge trained without compression: same initial weights, same data, same order.
+"""Trains again, in plain PyTorch, what zpp_converge trained without compression: same initial weights, same data, same
+order.
 
 usage: zpp-validate torch-curve TRACE... --output FILE [--data FILE] [--setting NAME] [--device cuda|cpu] [--no-compile]
 
-TRACE is the converge.h5 of zpp_converge, or several of one matrix. Every seed of its uncompressed setting is trained on one device:
-initial weights by the library's rule, drawn again here; the sequences of each step by the sampler's rule; AdamW with fp32 master weights,
-schedule and clipping by the trace's configuration. A GPT with AdamW, in fp32 or bf16, on tokens of a text or of llm.c. In bf16 the model
-is a bf16 copy of the masters, whose activations are bf16 where zpp_converge ran on GPUs, and fp32 where it ran on the host.
+TRACE is the converge.h5 of zpp_converge, or several of one matrix. Every seed of its uncompressed setting is trained on
+one device: initial weights by the library's rule, drawn again here; the sequences of each step by the sampler's rule;
+AdamW with fp32 master weights, schedule and clipping by the trace's configuration. A GPT with AdamW, in fp32 or bf16,
+on tokens of a text or of llm.c. In bf16 the model is a bf16 copy of the masters, whose activations are bf16 where
+zpp_converge ran on GPUs, and fp32 where it ran on the host.
 
-Nothing is trained where the hash of tokens, seed, batches and steps is not the trace's /runs/data_hash. FILE, a JSON, has losses,
-held-out losses, times and versions; seeds that it has already are kept. `zpp-validate curve-table` compares both.
-Exit codes: 0 done; 2 usage, files that cannot be read, another configuration or other data; 3 no PyTorch, or no such device.
+Nothing is trained where the hash of tokens, seed, batches and steps is not the trace's /runs/data_hash. FILE, a JSON,
+has losses, held-out losses, times and versions; seeds that it has already are kept. `zpp-validate curve-table` compares
+both. Exit codes: 0 done; 2 usage, files that cannot be read, another configuration or other data; 3 no PyTorch, or no
+such device.
 """
 
 import argparse
@@ -31,11 +34,13 @@ USAGE, ENVIRONMENT = 2, 3
 def parse(words):
     parser = command_line.parser("torch-curve", __doc__)
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="converge.h5 of zpp_converge")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the JSON; one that is there is continued")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE",
+                        help="the JSON; one that is there is continued")
     parser.add_argument("--data", type=Path, metavar="FILE", help="tokens [the path in the trace]")
     parser.add_argument("--setting", metavar="NAME", help="which, where several are uncompressed")
     parser.add_argument("--device", choices=("cuda", "cpu"), help="[cuda where there is one]")
-    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="torch.compile of forward and loss [on cuda]")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction,
+                        help="torch.compile of forward and loss [on cuda]")
     return parser.parse_intermixed_args(words)
 
 
@@ -95,8 +100,10 @@ def train(work, tokens, arguments, curves):
         result["tokens_per_second"] = steps * sequences * length / result["step_seconds"]
         curves["runs"].append({"seed": run.seed, "data_hash": run.data_hash} | place | result)
         write(arguments.output, curves)
-        print(f"{number} of {len(work.runs)}: seed {run.seed}, held-out loss {result['evaluations'][-1][1]:.5f}, zeropp's "
-              f"{run.final_held_out_loss:.5f}, {result['seconds']:.1f} s, {result['tokens_per_second']:,.0f} tokens/s", flush=True)
+        print(f"{number} of {len(work.runs)}: seed {run.seed}, held-out loss {result['evaluations'][-1][1]:.5f}, "
+              f"zeropp's "
+              f"{run.final_held_out_loss:.5f}, {result['seconds']:.1f} s, {result['tokens_per_second']:,.0f} tokens/s",
+              flush=True)
 
 
 def main(words):
@@ -108,7 +115,8 @@ def main(words):
         curves = trained.read_curves(arguments.output, work) if arguments.output.exists() else fresh
         train(work, open_tokens(work, arguments.data), arguments, curves)
     except ModuleNotFoundError as missing:
-        fail(f"{sys.executable} has no module {missing.name}: call the program with a Python that has PyTorch", ENVIRONMENT)
+        fail(f"{sys.executable} has no module {missing.name}: call the program with a Python that has PyTorch",
+             ENVIRONMENT)
     except (OSError, ValueError, KeyError) as error:
         fail(error)
     return 0

@@ -35,7 +35,8 @@ class Trained:
 
 
 def setting_of(study, name):
-    plain = [setting for setting in study.settings if setting.level in TOKEN_LEVELS and setting.uncompressed and setting.runs]
+    plain = [setting for setting in study.settings if setting.level in TOKEN_LEVELS and setting.uncompressed
+             and setting.runs]
     names = ", ".join(setting.name for setting in plain) or "none"
     chosen = [setting for setting in plain if name in (None, setting.name)]
     if len(chosen) != 1:
@@ -68,14 +69,16 @@ def read(paths, setting=None):
     chosen = setting_of(study, setting)
     runs = sorted(chosen.runs.values(), key=lambda run: run.seed)
     try:
-        config, path = merged.without_place(chosen.config_json), json.loads(chosen.config_json)["zeropp"]["data"].get("path", "")
+        config, path = merged.without_place(chosen.config_json), json.loads(chosen.config_json)["zeropp"]["data"].get(
+            "path", "")
         check(config)
         steps = config["zeropp"]["train_steps"]
     except (TypeError, KeyError, ValueError) as error:
         raise Refused(f"{trace.path}: setting {chosen.name}: {error}") from None
     for run in runs:
         if run.verdict != "VALID" or run.skipped or run.steps != steps:
-            raise Refused(f"{trace.path}: seed {run.seed} has {run.steps} of {steps} steps, {run.skipped} skipped, and is {run.verdict}")
+            raise Refused(f"{trace.path}: seed {run.seed} has {run.steps} of {steps} steps, {run.skipped} skipped, and "
+                          f"is {run.verdict}")
     sizes = {run.world_size for run in runs}
     if len(sizes) > 1:
         raise Refused(f"{trace.path}: its runs are of {sorted(sizes)} ranks: give traces of one number")

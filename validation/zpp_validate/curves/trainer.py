@@ -1,9 +1,10 @@
 """Trains the GPT of peers.gpt as zeropp trains its own, on one device in plain PyTorch.
 
-Master weights, sums of gradients and moments are fp32. The model has copies of the masters, in the type of zeropp's activations: forward
-and backward compute in it, as by model.bfloat16(), with LayerNorm, softmax and sums in fp32 inside of PyTorch's kernels. A gradient of
-weights leaves backward in that type, and is added up in fp32 over micro-batches. Attention is scaled_dot_product_attention, the update
-torch.optim.AdamW(fused=True). Nothing in a step waits for the device.
+Master weights, sums of gradients and moments are fp32. The model has copies of the masters, in the type of zeropp's
+activations: forward and backward compute in it, as by model.bfloat16(), with LayerNorm, softmax and sums in fp32 inside
+of PyTorch's kernels. A gradient of weights leaves backward in that type, and is added up in fp32 over micro-batches.
+Attention is scaled_dot_product_attention, the update torch.optim.AdamW(fused=True). Nothing in a step waits for the
+device.
 """
 
 import time
@@ -25,7 +26,8 @@ class Trainer:
         self.rounded = torch.bfloat16 if trained.compute == "bf16" else torch.float32
         self.device, activations = device, torch.bfloat16 if trained.activations == "bf16" else torch.float32
         with torch.device(device):
-            self.model = gpt.Gpt(self.layers, shape["hidden_size"], shape["num_attention_heads"], shape["seq_length"], vocabulary,
+            self.model = gpt.Gpt(self.layers, shape["hidden_size"], shape["num_attention_heads"], shape["seq_length"],
+                                 vocabulary,
                                  self.tied, False).to(activations)
         self.loss = torch.compile(self.batch_loss, fullgraph=True) if compiled else self.batch_loss
         self.copies = list(self.model.parameters())
@@ -79,7 +81,8 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, rows):
-        return torch.stack([self.loss(micro).detach() for micro in rows.long().split(self.micro)]).double().mean().item()
+        return torch.stack([self.loss(micro).detach()
+                            for micro in rows.long().split(self.micro)]).double().mean().item()
 
     def synchronize(self):
         if self.device == "cuda":
@@ -98,7 +101,8 @@ class Trainer:
         self.synchronize()
 
     def run(self, seed, rows, held_out, rates, interval):
-        """Losses of the steps, [steps done, held-out loss] every `interval` steps, and seconds of the steps and of all together."""
+        """Losses of the steps, [steps done, held-out loss] every `interval` steps, and seconds of the steps and of all
+        together."""
         start = time.perf_counter()
         self.begin(seed)
         losses, evaluations, seconds = [], [[0, self.evaluate(held_out)]], 0.0

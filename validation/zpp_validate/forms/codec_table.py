@@ -1,6 +1,7 @@
 """Which codecs a unit's weights and gradients take in which step, by the rules of lib/trace/README.md.
 
-Shares nothing with the library: derived from the configuration and, of adaptive bits, from the choices that a trace recorded.
+Shares nothing with the library: derived from the configuration and, of adaptive bits, from the choices that a trace
+recorded.
 """
 
 from dataclasses import dataclass
@@ -55,7 +56,8 @@ def fits(entry, unit):
 
 
 class Table:
-    """`first`: Codecs that every unit begins with. `chosen`: of adaptive bits, {step: bits by unit} from that step on."""
+    """`first`: Codecs that every unit begins with. `chosen`: of adaptive bits, {step: bits by unit} from that step
+    on."""
 
     def __init__(self, units, first, schedule=(), adaptive=None, chosen=None):
         self.units, self.first, self.schedule, self.adaptive = units, first, schedule, adaptive
@@ -86,16 +88,16 @@ class Table:
         return {0, *(entry["from_step"] for entry in self.schedule)}
 
     def may_share(self, one, other):
-        """Whether gradients of two units may travel in one message: never with adaptive gradients, else where their codecs are the
-        same in all steps."""
+        """Whether gradients of two units may travel in one message: never with adaptive gradients, else where their
+        codecs are the same in all steps."""
         if self.adaptive and self.adaptive.values == "gradients":
             return one == other
         return all(self.unit_at(one, step).gradients == self.unit_at(other, step).gradients
                    for step in self.changes())
 
     def rows(self, steps):
-        """(step, unit, Codecs) in order: all units at first, then those whose codecs are others than before. `steps`: those that
-        looked, in order."""
+        """(step, unit, Codecs) in order: all units at first, then those whose codecs are others than before. `steps`:
+        those that looked, in order."""
         before, rows = [None] * len(self.units), []
         for step in steps:
             now = self.at(step)

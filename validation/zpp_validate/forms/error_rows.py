@@ -11,11 +11,12 @@ def unit_kind(name):
 
 
 def expected_rows(steps, first, interval, stage, units):
-    """(step, kind, unit kind) in order: weights at stage 3, gradients where the step was not skipped. `first`: steps that an earlier run did,
-    which count."""
+    """(step, kind, unit kind) in order: weights at stage 3, gradients where the step was not skipped. `first`: steps
+    that an earlier run did, which count."""
     kinds = list(dict.fromkeys(map(unit_kind, units)))
     return [(first + row, kind, unit) for row in range(-first % interval, len(steps), interval)
-            for kind, there in (("weights", stage == 3), ("gradients", not steps[row]["skipped"])) if there for unit in kinds]
+            for kind, there in (("weights", stage == 3), ("gradients", not steps[row]["skipped"])) if there
+            for unit in kinds]
 
 
 def problem(row, exact):
@@ -23,7 +24,8 @@ def problem(row, exact):
     error, cosine, largest, ratio = (row[name] for name in ("relative_l2", "cosine", "largest", "norm_ratio"))
     if exact and (error, cosine, largest, ratio) != (0, 1, 0, 1):
         return "there is an error without a codec"
-    if not all(map(math.isfinite, (error, cosine, largest, ratio))) or min(error, largest, ratio) < 0 or abs(cosine) > 1 + 1e-9:
+    if not all(map(math.isfinite, (error, cosine, largest, ratio))) or min(error, largest,
+                                                                           ratio) < 0 or abs(cosine) > 1 + 1e-9:
         return "a measure is out of its range"
     if abs(error**2 - (1 + ratio**2 - 2 * ratio * cosine)) > 1e-6 * (1 + ratio**2):  # the law of cosines
         return "relative_l2 does not follow from cosine and norm_ratio"

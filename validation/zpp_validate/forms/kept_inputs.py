@@ -1,5 +1,5 @@
-"""What inputs of a transformer's blocks take of the host's memory from forward to backward, where zeropp.model.cpu_checkpointing has them
-there. By the rules of lib/trace/README.md; shares nothing with the library."""
+"""What inputs of a transformer's blocks take of the host's memory from forward to backward, where
+zeropp.model.cpu_checkpointing has them there. By the rules of lib/trace/README.md; shares nothing with the library."""
 
 from zpp_validate.forms.wire import ceil_to
 

@@ -1,5 +1,6 @@
-"""The learning rate of every step of a run, worked out again from its configuration and its skipped steps, by DeepSpeed's rules for the
-object `scheduler`: the scheduler is asked when it is made, and again after each step that was taken."""
+"""The learning rate of every step of a run, worked out again from its configuration and its skipped steps, by
+DeepSpeed's rules for the object `scheduler`: the scheduler is asked when it is made, and again after each step that was
+taken."""
 
 import math
 
@@ -40,8 +41,9 @@ def rate(config, taken):
 
 
 def problem(config, first_step, skipped, found):
-    """The first step whose rate `found` cannot be, as a reason; empty: none. How many of the steps before a run that goes on from
-    another were taken is not known where they may have been skipped: any number that fits all is as good."""
+    """The first step whose rate `found` cannot be, as a reason; empty: none. How many of the steps before a run that
+    goes on from another were taken is not known where they may have been skipped: any number that fits all is as
+    good."""
     counts = [first_step] if not first_step or not config.get("fp16", {}).get("enabled") else range(first_step, -1, -1)
     reasons = []
     for taken in counts:
@@ -49,7 +51,8 @@ def problem(config, first_step, skipped, found):
         for step, (one, skip) in enumerate(zip(found, skipped)):
             wanted = rate(config, taken)
             if not math.isclose(one, wanted, rel_tol=1e-12, abs_tol=1e-300):
-                reason = f"step {step}: learning_rate is {one}, not {wanted}, by the configuration and the steps skipped"
+                reason = (f"step {step}: learning_rate is {one}, not {wanted}, by the configuration and the "
+                          f"steps skipped")
                 break
             taken += not skip
         if not reason:

@@ -1,6 +1,6 @@
-"""The loss scale of every step of a run, worked out again from its configuration and its skipped steps, by DeepSpeed's rules for the
-object `fp16`: steps are counted from 0, the latest overflow is remembered by its number, and the scale doubles where the steps
-since it are a multiple of the window."""
+"""The loss scale of every step of a run, worked out again from its configuration and its skipped steps, by DeepSpeed's
+rules for the object `fp16`: steps are counted from 0, the latest overflow is remembered by its number, and the scale
+doubles where the steps since it are a multiple of the window."""
 
 LARGEST = 2.0**64
 
@@ -11,7 +11,8 @@ def is_dynamic(config):
 
 
 def scales(config, skipped):
-    """One a step; None behind an overflow at the minimum, after which there is no step. Raises KeyError: no effective configuration."""
+    """One a step; None behind an overflow at the minimum, after which there is no step. Raises KeyError: no effective
+    configuration."""
     fp16 = config.get("fp16", {})
     if not fp16.get("enabled"):
         return [1.0] * len(skipped)
@@ -47,8 +48,8 @@ def successors(config, scale, overflow):
 
 
 def problem(config, first_step, skipped, found):
-    """The first step whose loss scale `found` cannot be, as a reason; empty: none. A run that goes on from another, at `first_step`, has
-    the state of its dynamic scale from there: of it only the changes can be judged."""
+    """The first step whose loss scale `found` cannot be, as a reason; empty: none. A run that goes on from another, at
+    `first_step`, has the state of its dynamic scale from there: of it only the changes can be judged."""
     if first_step > 0 and is_dynamic(config):
         for step in range(1, len(found)):
             if found[step] not in successors(config, found[step - 1], skipped[step - 1]):

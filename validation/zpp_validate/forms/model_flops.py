@@ -20,7 +20,8 @@ def hardware_flops_per_token(layers, hidden, seq_length, vocab_size, recomputed_
 
 
 def blocks_recomputed(layers, interval=1):
-    """By zpp_train, of every interval-th block: the activations of the last of them are still there when its backward begins."""
+    """By zpp_train, of every interval-th block: the activations of the last of them are still there when its backward
+    begins."""
     return -(-layers // interval) - 1
 
 

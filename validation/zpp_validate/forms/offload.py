@@ -1,5 +1,5 @@
-"""What lies in the memory of the host or in files where the optimizer, or the parameters too, are offloaded there, and what a step
-reads and writes. By the rules of lib/trace/README.md; shares nothing with the library."""
+"""What lies in the memory of the host or in files where the optimizer, or the parameters too, are offloaded there, and
+what a step reads and writes. By the rules of lib/trace/README.md; shares nothing with the library."""
 
 import math
 from dataclasses import dataclass
@@ -28,8 +28,10 @@ class Offload:
         if asked.get("device", "none") == "none":
             return None
         of_weights = zero.get("offload_param", {})
-        return cls(asked["ratio"], min(config["zeropp"]["offload_piece_size"], zero.get("sub_group_size", math.inf)), asked["buffer_count"],
-                   asked["device"], of_weights.get("device", "none"), of_weights.get("max_in_cpu", 0), of_weights.get("buffer_count", 0))
+        return cls(asked["ratio"], min(config["zeropp"]["offload_piece_size"], zero.get("sub_group_size", math.inf)),
+                   asked["buffer_count"],
+                   asked["device"], of_weights.get("device", "none"), of_weights.get("max_in_cpu", 0),
+                   of_weights.get("buffer_count", 0))
 
     def elements(self, count):
         """Of a unit of which a rank updates `count`."""
@@ -41,11 +43,13 @@ class Offload:
         return [min(self.piece, left - at) for at in range(0, left, self.piece)]
 
     def in_files(self, shards):
-        """Whether a unit's weights are gathered from a file: not those of the first units, as many as may stay on the host."""
+        """Whether a unit's weights are gathered from a file: not those of the first units, as many as may stay on the
+        host."""
         return [self.parameters == "nvme" and sum(shards[: unit + 1]) > self.in_cpu for unit in range(len(shards))]
 
     def memory(self, counts, element_bytes, states, moment_bytes):
-        """Rows of /memory. `counts`: elements that a rank updates, by unit; `moment_bytes(n)`: of one moment of n elements."""
+        """Rows of /memory. `counts`: elements that a rank updates, by unit; `moment_bytes(n)`: of one moment of n
+        elements."""
         kept = sum(map(self.elements, counts)) if self.optimizer == "cpu" else 0
         every = [length for count in counts for length in self.pieces(count)]
         longest, filed = max(every, default=0), self.in_files(counts)
@@ -63,7 +67,8 @@ class Offload:
             own = element_bytes < 4 or self.parameters != "cpu" or self.optimizer != "cpu"  # else they are the master
             rows["offloaded_weights"] = element_bytes * in_memory if own else 0
         if self.parameters == "nvme":
-            longest = max((self.record(count, element_bytes) for count, in_file in zip(counts, filed) if in_file), default=0)
+            longest = max((self.record(count, element_bytes) for count, in_file in zip(counts, filed) if in_file),
+                          default=0)
             rows["offloaded_weight_buffers"] = min(self.weight_buffers, sum(filed)) * longest
         return rows
 
@@ -72,15 +77,16 @@ class Offload:
         return sum(ceil_to(element_bytes * length, PAGE) for length in self.pieces(count))
 
     def counters(self, counts, element_bytes, states, moment_bytes, taken, gathered):
-        """Of one rank over a run: files, and what its steps transfer. `taken`: steps; `gathered`: how often in steps, by unit;
-        `moment_bytes` as for memory()."""
+        """Of one rank over a run: files, and what its steps transfer. `taken`: steps; `gathered`: how often in steps,
+        by unit; `moment_bytes` as for memory()."""
         filed = self.in_files(counts)
         found = dict.fromkeys(("files", "file_bytes_read", "file_bytes_written", "file_reads", "file_writes"), 0)
         if self.optimizer == "nvme":
             found["files"] += 1
             moments = sum(ceil_to(moment_bytes(length), PAGE) for count in counts for length in self.pieces(count))
             for direction in ("read", "written"):
-                found[f"file_bytes_{direction}"] += taken * (sum(self.record(count, 4) for count in counts) + states * moments)
+                found[f"file_bytes_{direction}"] += taken * (sum(self.record(count, 4) for count in counts)
+                                                             + states * moments)
             for transfers in ("file_reads", "file_writes"):
                 found[transfers] += taken * sum(len(self.pieces(count)) for count in counts)
         found["files"] += any(filed)

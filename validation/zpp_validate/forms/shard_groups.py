@@ -1,5 +1,6 @@
-"""What several shard groups (MiCS, hybrid sharding) send and keep beside what each sends among its own ranks: the sum of gradient
-shards over the groups, once a step. By the rules of lib/trace/README.md; shares nothing with the library."""
+"""What several shard groups (MiCS, hybrid sharding) send and keep beside what each sends among its own ranks: the sum
+of gradient shards over the groups, once a step. By the rules of lib/trace/README.md; shares nothing with the
+library."""
 
 from zpp_validate.forms.wire import Bytes, Topology, all_to_all, ceil_to, codec_block, wire_bytes
 

@@ -1,5 +1,5 @@
-"""Which units stage 3 does not gather for each use, by the rules of lib/trace/README.md: those that persist, and those that are kept from
-one use to the next. Shares nothing with the library."""
+"""Which units stage 3 does not gather for each use, by the rules of lib/trace/README.md: those that persist, and those
+that are kept from one use to the next. Shares nothing with the library."""
 
 
 def persistent_units(parameters, threshold, model_threshold):
@@ -19,8 +19,8 @@ def uses_of_step(layers, micro_steps):
 
 
 def gathers(uses, elements, distance, limit):
-    """For each use, whether each of its units is gathered. `uses`: lists of units, in order; `elements`: of every unit, 0 of one that
-    persists."""
+    """For each use, whether each of its units is gathered. `uses`: lists of units, in order; `elements`: of every unit,
+    0 of one that persists."""
     gathered = [[elements[unit] > 0 for unit in units] for units in uses]
     held = []  # [(use until which, elements)]
     for index, units in enumerate(uses):

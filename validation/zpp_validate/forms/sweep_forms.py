@@ -1,5 +1,5 @@
-"""How a sweep counts: sizes and bus bandwidths as nccl-tests defines them (its doc/PERFORMANCE.md), and the bytes that one run
-of a row sends, by the rules of lib/trace/README.md. Shares nothing with the library.
+"""How a sweep counts: sizes and bus bandwidths as nccl-tests defines them (its doc/PERFORMANCE.md), and the bytes that
+one run of a row sends, by the rules of lib/trace/README.md. Shares nothing with the library.
 """
 
 from zpp_validate.forms import wire
@@ -60,7 +60,7 @@ def sent(topology, collective, codec, algorithm, dtype, count, root):
 
 
 def busiest(collective, total, ranks, groups):
-    """Bytes of the rank that sends most, where all of `groups` groups of `ranks` ranks together send `total`: on a chain all ranks
-    but the last send, else all send the same."""
+    """Bytes of the rank that sends most, where all of `groups` groups of `ranks` ranks together send `total`: on a
+    chain all ranks but the last send, else all send the same."""
     senders = ranks - 1 if collective == "broadcast" else ranks
     return total / (senders * groups) if senders else 0.0

@@ -1,4 +1,5 @@
-"""Weight differences: what is sent is how the weights differ from a copy, which at stage 3 every node holds, and below it every rank."""
+"""Weight differences: what is sent is how the weights differ from a copy, which at stage 3 every node holds, and below
+it every rank."""
 
 from dataclasses import dataclass
 
@@ -12,13 +13,15 @@ class WeightDifferences:
 
     @classmethod
     def of(cls, own, element_bytes, stage):
-        """Of the object zeropp of a configuration, whose compute dtype has so many bytes; None: whole weights are gathered."""
+        """Of the object zeropp of a configuration, whose compute dtype has so many bytes; None: whole weights are
+        gathered."""
         if not own.get("weight_differences"):  # not in traces before it was there
             return None
         return cls(own["weight_difference_codec"], 4 if own["weight_copy_dtype"] == "fp32" else element_bytes,
                    own["weight_refresh_interval"], stage == 3)
 
     def refreshes(self, step):
-        """The step after so many others sends whole weights, if they have changed. Below stage 3 a step sends what it updated itself."""
+        """The step after so many others sends whole weights, if they have changed. Below stage 3 a step sends what it
+        updated itself."""
         taken = step if self.on_rails else step + 1
         return self.refresh_interval > 0 and taken % self.refresh_interval == 0

@@ -1,5 +1,6 @@
-"""Kept wire images of the own shards of weights: which of them are made when, and by what; and the tables by which updates on a GPU
-write them. By the rules of lib/trace/README.md; shares nothing with the library. Source of the images: zeropp.keep_weight_images."""
+"""Kept wire images of the own shards of weights: which of them are made when, and by what; and the tables by which
+updates on a GPU write them. By the rules of lib/trace/README.md; shares nothing with the library. Source of the images:
+zeropp.keep_weight_images."""
 
 from zpp_validate.forms.wire import parse_codec
 
@@ -45,7 +46,8 @@ class KeptImages:
         self.written = self.encoded = 0
 
     def gathered(self, unit, codec):
-        """A gather of the unit starts from its image, which is made where what is kept is of other weights or of another codec."""
+        """A gather of the unit starts from its image, which is made where what is kept is of other weights or of
+        another codec."""
         if codec != "none" and self.kept.get(unit) != (self.version, codec):
             self.kept[unit] = self.version, codec
             self.encoded += 1

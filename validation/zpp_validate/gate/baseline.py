@@ -1,8 +1,9 @@
 """What gate.py keeps of runs and compares: a row for each configuration, over all its seeds.
 
-Runs of one configuration differ in their seed alone. Of each row: what has to be equal to the last digit (`exact`: bytes and steps of
-runs that skipped as many steps), what varies with the seed (`skips`, `losses`, `norms`), what a deterministic run repeats (`hashes`),
-and what varies from step to step (`times`). A baseline is such rows as a file, with machine, versions, date and commands.
+Runs of one configuration differ in their seed alone. Of each row: what has to be equal to the last digit (`exact`:
+bytes and steps of runs that skipped as many steps), what varies with the seed (`skips`, `losses`, `norms`), what a
+deterministic run repeats (`hashes`), and what varies from step to step (`times`). A baseline is such rows as a file,
+with machine, versions, date and commands.
 """
 
 import json
@@ -20,14 +21,16 @@ from zpp_validate.readers.trace_file import Trace
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 
 SCHEMA, SCHEMA_VERSION = "zeropp-baseline", "1.1"
-VERSIONS = ("version", "git_commit", "build_type", "cxx_compiler", "mpi_library", "blas_library", "cuda_versions", "kernels")
+VERSIONS = ("version", "git_commit", "build_type", "cxx_compiler", "mpi_library", "blas_library",
+            "cuda_versions", "kernels")
 BYTES = ("bytes_intra_node", "bytes_inter_node", "bytes_predicted_intra_node", "bytes_predicted_inter_node")
 
 
 @dataclass
 class Row:
-    """`exact`: by the number of skipped steps, which send less; `skips`: that number, by seed; `losses`: final held-out loss, nats a token, by seed; `norms`: geometric mean of the gradient norm over the steps, by seed;
-    `hashes`: of the parameters, by seed, of deterministic runs; `times`: microseconds, of all runs. Seeds are text, as in JSON."""
+    """`exact`: by the number of skipped steps, which send less; `skips`: that number, by seed; `losses`: final held-out
+    loss, nats a token, by seed; `norms`: geometric mean of the gradient norm over the steps, by seed; `hashes`: of the
+    parameters, by seed, of deterministic runs; `times`: microseconds, of all runs. Seeds are text, as in JSON."""
 
     name: str
     config: dict  # flat, without the seed
@@ -39,26 +42,31 @@ class Row:
     times: list = field(default_factory=list)
 
     def join(self, other):
-        """One more run, or several, of the same configuration. Raises FileProblem where they are no seeds of the same."""
+        """One more run, or several, of the same configuration. Raises FileProblem where they are no seeds of the
+        same."""
         if other.config != self.config:
-            raise FileProblem(f"two configurations are called {self.name}: put their runs into folders AXIS=VALUE, as a study does")
+            raise FileProblem(f"two configurations are called {self.name}: put their runs into folders AXIS=VALUE, as "
+                              f"a study does")
         for skipped, theirs in other.exact.items():
             mine = self.exact.setdefault(skipped, theirs)
             for name, value in theirs.items():
                 if mine[name] != value:
-                    raise FileProblem(f"runs of {self.name} do not agree on {name}: {mine[name]} and {value}: they are not of one program")
+                    raise FileProblem(f"runs of {self.name} do not agree on {name}: {mine[name]} and {value}: they are "
+                                      f"not of one program")
         for name in ("skips", "losses", "norms", "hashes"):
             mine, theirs = getattr(self, name), getattr(other, name)
             twice = set(mine) & set(theirs)
             if twice:
-                raise FileProblem(f"{self.name} is there twice with seed {', '.join(sorted(twice))}: name each run once")
+                raise FileProblem(f"{self.name} is there twice with seed {', '.join(sorted(twice))}: name each "
+                                  f"run once")
             mine.update(theirs)
         self.times += other.times
 
 
 @dataclass
 class Runs:
-    """What was measured. `machine`: names of GPUs or hosts, a rank each; `versions`: {name: text}; `commands`: of the runs."""
+    """What was measured. `machine`: names of GPUs or hosts, a rank each; `versions`: {name: text}; `commands`: of the
+    runs."""
 
     rows: dict
     layout: str
@@ -123,7 +131,8 @@ def matrix_rows(path):
         for run in runs:
             own, seed = Row(row.name, row.config), str(run.seed)
             own.exact[str(run.skipped)] = {"steps": run.steps, "bytes_inter_node a step": run.bytes_inter_node}
-            own.skips[seed], own.losses[seed], own.norms[seed] = run.skipped, run.final_held_out_loss, geometric_mean(run.grad_norms)
+            own.skips[seed], own.losses[seed], own.norms[seed] = run.skipped, run.final_held_out_loss, geometric_mean(
+                run.grad_norms)
             if config.get("zeropp", config).get("deterministic"):
                 own.hashes[seed] = run.parameters_hash
             own.times = [1e6 * run.seconds_per_step]
@@ -136,7 +145,8 @@ def time_rows(path, warmup):
     """Of zpp_sweep or zpp_kernels: a row for each of theirs."""
     measured = measurement.read_file(path, warmup)
     config = without_seed(measured.config)
-    return [Row(str(key), config, {} if row.wire_bytes is None else {"0": {"wire bytes": row.wire_bytes}}, times=list(row.samples))
+    return [Row(str(key), config, {} if row.wire_bytes is None else {"0": {"wire bytes": row.wire_bytes}},
+                times=list(row.samples))
             for key, row in measured.rows.items()]
 
 
@@ -166,14 +176,16 @@ def read(paths, warmup):
             dates.append(run["started_at"])
             commands.append(run["command_line"])
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise FileProblem(f"{path} is no trace of a run that can be compared: {error!r}: name those of zpp_train, zpp_converge, "
+            raise FileProblem(f"{path} is no trace of a run that can be compared: {error!r}: name those of zpp_train, "
+                              f"zpp_converge, "
                               "zpp_sweep or zpp_kernels") from None
         for row in own:
             known = rows.setdefault(row.name, row)
             if known is not row:
                 known.join(row)
     if len(places) > 1:
-        raise FileProblem(f"the traces are of several machines or layouts: {'; '.join(sorted(layout for layout, _ in places))}: "
+        raise FileProblem(f"the traces are of several machines or layouts: "
+                          f"{'; '.join(sorted(layout for layout, _ in places))}: "
                           "name those of one")
     (layout, machine), = places
     return Runs(rows, layout, list(machine), versions, min(dates), commands, diverged)

@@ -1,36 +1,41 @@
 """Compares two measurements: which rows became slower, which faster, and by how much at least?
 
-usage: zpp-validate compare A B [--threshold SHARE] [--collective NAME,...] [--partial] [--across-machines] [--warmup STEPS]
+usage: zpp-validate compare A B [--threshold SHARE] [--collective NAME,...] [--partial] [--across-machines] [--warmup
+       STEPS]
                       [--json FILE]
 
-A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON of zpp_train, zpp_sweep or zpp_kernels, the JSON of
-nccl-tests (-J), or a folder of zpp_train's traces, as a study leaves it: each trace in it is then a row, by its folder.
+A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON of zpp_train, zpp_sweep or zpp_kernels,
+the JSON of nccl-tests (-J), or a folder of zpp_train's traces, as a study leaves it: each trace in it is then a row, by
+its folder.
 
-Two surveys of zpp_fabric are compared link by link, with the larger of their own thresholds unless --threshold is given: a link
-became slower beyond the threshold and five robust deviations of its class; a class did where its median is beyond the threshold.
+Two surveys of zpp_fabric are compared link by link, with the larger of their own thresholds unless --threshold is
+given: a link became slower beyond the threshold and five robust deviations of its class; a class did where its median
+is beyond the threshold.
 
-A row of zpp_kernels is a kernel, variant, dtype and shape; a row of a sweep is a collective, codec, algorithm, group, transport, size, type, operation, root and place; of a training
-run, the step time: without the first --warmup steps and those that were skipped. What is compared is the ratio of the medians, B / A.
-Above 1 is slower.
+A row of zpp_kernels is a kernel, variant, dtype and shape; a row of a sweep is a collective, codec, algorithm, group,
+transport, size, type, operation, root and place; of a training run, the step time: without the first --warmup steps and
+those that were skipped. What is compared is the ratio of the medians, B / A. Above 1 is slower.
 
-  verdict   slower or faster: the samples of A and B differ (rank-sum test) in a way that --level (0.01) allows only so often in
-            any row of all (Holm's correction), and the interval of the ratio lies on that side of 1. same: no such
-            difference was shown. undecided: too few samples for a verdict at that level among so many rows.
+  verdict   slower or faster: the samples of A and B differ (rank-sum test) in a way that --level (0.01) allows only so
+            often in any row of all (Holm's correction), and the interval of the ratio lies on that side of 1. same: no
+            such difference was shown. undecided: too few samples for a verdict at that level among so many rows.
   interval  of the ratio, from --resamples (4000) bootstrap resamples: each end alone holds with --confidence (0.95).
-  beyond    a slower row whose whole interval lies above 1 + --threshold (0.03). The correction for many rows is in the verdict,
-            not in this bound: it is rows that did not change that are many.
+  beyond    a slower row whose whole interval lies above 1 + --threshold (0.03). The correction for many rows is in the
+            verdict, not in this bound: it is rows that did not change that are many.
 
-Notes: "A drifts" (or B): its samples resemble the one before, so they say less than so many independent ones: verdicts of such rows
-come too easily. One row of 100 has the note by chance. "3.0% not excluded": the interval reaches beyond the threshold.
+Notes: "A drifts" (or B): its samples resemble the one before, so they say less than so many independent ones: verdicts
+of such rows come too easily. One row of 100 has the note by chance. "3.0% not excluded": the interval reaches beyond
+the threshold.
 
-The interval knows how times spread inside a run, not how runs differ: compare two runs of the same program first, and choose a
-threshold above that. Bytes do not spread: a training run of the same configuration that sends other bytes a step fails as well.
+The interval knows how times spread inside a run, not how runs differ: compare two runs of the same program first, and
+choose a threshold above that. Bytes do not spread: a training run of the same configuration that sends other bytes a
+step fails as well.
 
-Exits with 1 when a row is slower beyond the threshold, sends other bytes, or is missing in B (--partial: may be missing),
-with 2 when the files cannot be compared: unreadable, not VALID, with a time that is not finite and above 0, other
-collectives (--collective), another machine or number of ranks (--across-machines), no row in common, or a wrong command
-line; with 4, and the table printed, when nothing is known to be worse and a row is undecided. --json is written after 2 as well,
-with the error in place of rows, so that what reads it sees that there is no comparison.
+Exits with 1 when a row is slower beyond the threshold, sends other bytes, or is missing in B (--partial: may be
+missing), with 2 when the files cannot be compared: unreadable, not VALID, with a time that is not finite and above 0,
+other collectives (--collective), another machine or number of ranks (--across-machines), no row in common, or a wrong
+command line; with 4, and the table printed, when nothing is known to be worse and a row is undecided. --json is written
+after 2 as well, with the error in place of rows, so that what reads it sees that there is no comparison.
 """
 
 import argparse
@@ -82,7 +87,8 @@ def judge(rows, level, confidence, threshold, resampling):
             decided.append(row)
         else:
             row.notes.append(f"{needed} samples needed")
-        row.notes += [f"{side} drifts" for side, samples in (("A", row.before), ("B", row.after)) if rank_test.serial(samples)]
+        row.notes += [f"{side} drifts" for side, samples in (("A", row.before), ("B", row.after))
+                      if rank_test.serial(samples)]
     for row, p in zip(decided, rank_test.holm([rank_test.p_value(row.before, row.after) for row in decided])):
         row.p, row.interval = p, resampling.ratio(row.before, row.after, confidence)
         low, high = row.interval
@@ -141,13 +147,15 @@ def pair_up(a, b, collectives, across_machines):
 
 def cells(row):
     interval = f"{row.interval[0]:.4f} to {row.interval[1]:.4f}" if row.interval else "none"
-    return [row.name, f"{statistics.median(row.before):,.2f}", f"{statistics.median(row.after):,.2f}", f"{row.ratio:.4f}",
+    return [row.name, f"{statistics.median(row.before):,.2f}", f"{statistics.median(row.after):,.2f}",
+            f"{row.ratio:.4f}",
             interval, "-" if row.p is None else f"{row.p:.2g}", f"{len(row.before)} / {len(row.after)}", row.verdict,
             "; ".join(row.notes)]
 
 
 def text_of(result, arguments):
-    count = {verdict: sum(row.verdict == verdict for row in result.rows) for verdict in (SLOWER, FASTER, SAME, UNDECIDED)}
+    count = {verdict: sum(row.verdict == verdict for row in result.rows)
+             for verdict in (SLOWER, FASTER, SAME, UNDECIDED)}
     blind = sum(any(note.endswith(NOT_EXCLUDED) for note in row.notes) for row in result.rows)
     lines = [*result.places, "", markdown_table.aligned(COLUMNS, [cells(row) for row in result.rows], TEXT_COLUMNS), ""]
     for side, names in (("A", result.only_a), ("B", result.only_b)):
@@ -156,19 +164,23 @@ def text_of(result, arguments):
     lines.append(f"{len(result.rows)} rows: " + ", ".join(f"{number} {verdict}" for verdict, number in count.items())
                  + f"; {len(result.failed)} slower beyond {arguments.threshold:.1%}, of {blind} it is not excluded")
     lines.append(f"verdicts: rank-sum test, Holm over all rows, level {arguments.level:g}; interval: bootstrap, "
-                 f"{arguments.resamples} resamples, seed {arguments.seed}, each end holds with {arguments.confidence:.0%}")
+                 f"{arguments.resamples} resamples, seed {arguments.seed}, each end holds with "
+                 f"{arguments.confidence:.0%}")
     return "\n".join(lines)
 
 
 def document_of(result, arguments, code):
     """The report of --json; `code`: the exit code."""
     return {
-        "schema": "zeropp-comparison", "schema_version": "1.2", "program": result.program, "code": code, "a": str(arguments.a), "b": str(arguments.b),
+        "schema": "zeropp-comparison", "schema_version": "1.2", "program": result.program, "code": code,
+        "a": str(arguments.a), "b": str(arguments.b),
         "units": {"median": "microseconds", "interval": "of ratio, B / A"},
-        "statistics": {"test": "rank-sum", "correction": "Holm", "level": arguments.level, "confidence": arguments.confidence,
+        "statistics": {"test": "rank-sum", "correction": "Holm", "level": arguments.level,
+                       "confidence": arguments.confidence,
                        "threshold": arguments.threshold, "resamples": arguments.resamples, "seed": arguments.seed},
         "rows": [{"row": row.name, "median_a": statistics.median(row.before), "median_b": statistics.median(row.after),
-                  "samples_a": len(row.before), "samples_b": len(row.after), "ratio": row.ratio, "interval": row.interval,
+                  "samples_a": len(row.before), "samples_b": len(row.after), "ratio": row.ratio,
+                  "interval": row.interval,
                   "p": row.p, "verdict": row.verdict, "beyond": row.beyond, "notes": row.notes} for row in result.rows],
         "only_a": result.only_a, "only_b": result.only_b, "places": result.places, "notes": result.notes,
         "other_bytes": result.wrong}
@@ -187,8 +199,9 @@ def share_of_time(text):
         return share(text)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
-            f"{text} is not between 0 and 1: it is a share of the time, as 0.03 for 3 %, or 0.5 for half as long again; where runs of one day "
-            "differ by more, measure on an idle machine, or compare bytes alone by zpp-validate gate --only bytes") from None
+            f"{text} is not between 0 and 1: it is a share of the time, as 0.03 for 3 %, or 0.5 for half as long "
+            "again; where runs of one day differ by more, measure on an idle machine, or compare bytes alone by zpp-validate "
+            "gate --only bytes") from None
 
 
 def natural(text):
@@ -204,11 +217,14 @@ def parse(words):
     parser.add_argument("b", type=Path, metavar="B", help="after")
     parser.add_argument("--threshold", type=share_of_time, metavar="SHARE",
                         help=f"what a row may be slower by [{THRESHOLD}; of surveys, theirs]")
-    parser.add_argument("--level", type=share, default=0.01, help="how often any row of all may get a wrong verdict [0.01]")
+    parser.add_argument("--level", type=share, default=0.01,
+                        help="how often any row of all may get a wrong verdict [0.01]")
     parser.add_argument("--confidence", type=share, default=0.95, help="of each end of an interval [0.95]")
-    parser.add_argument("--resamples", type=natural, default=4000, metavar="N", help="of the bootstrap, 1000 or more [4000]")
+    parser.add_argument("--resamples", type=natural, default=4000, metavar="N",
+                        help="of the bootstrap, 1000 or more [4000]")
     parser.add_argument("--seed", type=natural, default=1, metavar="N", help="of the bootstrap [1]")
-    parser.add_argument("--warmup", type=natural, default=1, metavar="STEPS", help="of a training run, not compared [1]")
+    parser.add_argument("--warmup", type=natural, default=1, metavar="STEPS",
+                        help="of a training run, not compared [1]")
     parser.add_argument("--collective", type=lambda text: set(text.split(",")), default=set(), metavar="NAME,...",
                         help="compare these rows only")
     parser.add_argument("--partial", action="store_true", help="rows of A may be missing in B")
@@ -216,14 +232,16 @@ def parse(words):
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison there")
     arguments = parser.parse_args(words)
     if arguments.resamples < 1000 or arguments.confidence <= 0.5:
-        parser.error("--resamples must be 1000 or more, --confidence above 0.5: the ends of the interval would be noise")
+        parser.error("--resamples must be 1000 or more, --confidence above 0.5: the ends of the interval "
+                     "would be noise")
     return arguments
 
 
 def failures_of(result, partial):
     """Why the comparison fails, as texts."""
     slower = [f"{row.name} (at least {row.interval[0] - 1:.1%})" for row in result.failed]
-    found = [f"slower: {'; '.join(slower)}: measure these rows again on an idle machine; where two runs of one day differ as much, give a larger "
+    found = [f"slower: {'; '.join(slower)}: measure these rows again on an idle machine; where two runs of one day "
+             f"differ as much, give a larger "
              "--threshold"] if slower else []
     if result.wrong:
         found.append(f"other bytes: {'; '.join(result.wrong)}: find what changed in the program or its options")
@@ -237,7 +255,8 @@ def write_json(path, document):
     try:
         path.write_text(json.dumps(document, indent=1) + "\n")
     except OSError as error:
-        raise FileProblem(f"--json {path} cannot be written: {error.strerror}: name a file in a folder that exists") from None
+        raise FileProblem(
+            f"--json {path} cannot be written: {error.strerror}: name a file in a folder that exists") from None
 
 
 def surveys(arguments):
@@ -263,7 +282,8 @@ def main_of_surveys(a, b, arguments):
     failures = fabric_compare.failures_of(rows, only_a, arguments.partial)
     code = 1 if failures else 0
     if arguments.json:
-        write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b, program="zpp_fabric"), arguments, code) | {"rows": fabric_compare.rows_of(rows)})
+        write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b, program="zpp_fabric"), arguments,
+                                               code) | {"rows": fabric_compare.rows_of(rows)})
     if failures:
         print(f"compare: error: {'; '.join(failures)}", file=sys.stderr)
     return code
@@ -290,7 +310,8 @@ def outcome_of(result, arguments):
     if not undecided:
         return 0, ""
     needed = rank_test.samples_needed(arguments.level / len(result.rows))
-    return TOO_FEW_SAMPLES, (f"{undecided} of {len(result.rows)} rows are undecided: {needed} samples on either side are needed "
+    return TOO_FEW_SAMPLES, (f"{undecided} of {len(result.rows)} rows are undecided: {needed} samples on either side "
+                             f"are needed "
                              f"among so many: measure more cycles (-N {needed} of zpp_sweep and nccl-tests) or steps")
 
 

@@ -1,9 +1,9 @@
 """Compares two surveys of zpp_fabric: which links became slower?
 
-A file has one time of each link, so the spread is that of the links of a class: how their ratios, after over before, differ
-from the median of the ratios. A link became slower where its ratio is beyond 1 + threshold, beyond five robust standard
-deviations of the class, and its time is longer by 0.1 us. A class became slower where the median of its ratios is beyond
-1 + threshold: this finds the cable that slows all links between two nodes, which no survey alone can see.
+A file has one time of each link, so the spread is that of the links of a class: how their ratios, after over before,
+differ from the median of the ratios. A link became slower where its ratio is beyond 1 + threshold, beyond five robust
+standard deviations of the class, and its time is longer by 0.1 us. A class became slower where the median of its ratios
+is beyond 1 + threshold: this finds the cable that slows all links between two nodes, which no survey alone can see.
 """
 
 import math
@@ -42,7 +42,8 @@ def judge(kind, metric, links, threshold):
     middle = statistics.median(changes.values())
     spread = NORMAL * statistics.median(abs(change - middle) for change in changes.values())
     limit = max(math.log1p(threshold), DEVIATIONS * spread)
-    slower = [(link, *links[link]) for link, change in changes.items() if change > limit and links[link][1] - links[link][0] > FLOOR]
+    slower = [(link, *links[link]) for link, change in changes.items() if change > limit and links[link][1]
+              - links[link][0] > FLOOR]
     before, after = ([pair[side] for pair in links.values()] for side in (0, 1))
     beyond = middle > math.log1p(threshold) and statistics.median(after) - statistics.median(before) > FLOOR
     return ClassRow(kind, metric, before, after, math.exp(middle), slower, beyond)
@@ -52,9 +53,11 @@ def require_comparable(a, b, across_machines):
     """Raises FileProblem."""
     pair = f"{a.path} and {b.path}"
     if a.message_bytes != b.message_bytes:
-        raise FileProblem(f"{pair} sent other messages, {a.message_bytes} / {b.message_bytes} bytes: measure again with --fabric-bytes {a.message_bytes}")
+        raise FileProblem(f"{pair} sent other messages, {a.message_bytes} / {b.message_bytes} bytes: measure again "
+                          f"with --fabric-bytes {a.message_bytes}")
     if [node for node, _ in a.ranks] != [node for node, _ in b.ranks]:
-        raise FileProblem(f"{pair} are of other ranks or nodes, {len(a.ranks)} / {len(b.ranks)} ranks: measure again with those of A")
+        raise FileProblem(f"{pair} are of other ranks or nodes, {len(a.ranks)} / {len(b.ranks)} ranks: measure again "
+                          f"with those of A")
     if a.ranks != b.ranks and not across_machines:
         raise FileProblem(f"{pair} are of other machines: measure again there, or give --across-machines")
 
@@ -70,11 +73,13 @@ def compare(a, b, threshold):
 
 
 def text_of(rows, only_a, only_b, threshold):
-    cells = [[row.kind, row.metric, len(row.before), f"{statistics.median(row.before):,.2f}", f"{statistics.median(row.after):,.2f}",
+    cells = [[row.kind, row.metric, len(row.before), f"{statistics.median(row.before):,.2f}",
+              f"{statistics.median(row.after):,.2f}",
               f"{row.ratio:.4f}", len(row.slower), row.verdict] for row in rows]
     lines = [markdown_table.aligned(COLUMNS, [list(map(str, line)) for line in cells], TEXT_COLUMNS), ""]
     for row in rows:
-        lines += [f"slower: {row.kind} {link}: {row.metric} was {before:.2f} us, is {after:.2f} us, {after / before:.2f} times"
+        lines += [f"slower: {row.kind} {link}: {row.metric} was {before:.2f} us, is {after:.2f} us, "
+                  f"{after / before:.2f} times"
                   for link, before, after in row.slower]
     lines += [f"only in A: {name}" for name in only_a] + [f"only in B: {name}" for name in only_b]
     links = sum(len(row.slower) for row in rows)
@@ -85,7 +90,8 @@ def text_of(rows, only_a, only_b, threshold):
 
 def rows_of(rows):
     """The rows of --json: one for each class and metric, in the form of the comparison of samples."""
-    return [{"row": f"{row.kind} {row.metric}", "median_a": statistics.median(row.before), "median_b": statistics.median(row.after),
+    return [{"row": f"{row.kind} {row.metric}", "median_a": statistics.median(row.before),
+             "median_b": statistics.median(row.after),
              "samples_a": len(row.before), "samples_b": len(row.after), "ratio": row.ratio, "interval": None, "p": None,
              "verdict": row.verdict, "beyond": row.verdict == "slower",
              "notes": [f"{link} {after / before:.2f} times" for link, before, after in row.slower]} for row in rows]
@@ -94,7 +100,8 @@ def rows_of(rows):
 def failures_of(rows, only_a, partial):
     """Why the comparison fails, as texts."""
     found = [f"{row.kind} {row.metric}: " + (f"the class is slower, {row.ratio:.2f} times" if row.beyond else
-                                             f"{len(row.slower)} of {len(row.before)} links are slower") for row in rows if row.verdict == "slower"]
+                                             f"{len(row.slower)} of {len(row.before)} links are slower") for row in rows
+             if row.verdict == "slower"]
     if only_a and not partial:
         found.append(f"missing in B: {'; '.join(only_a)}: run it again, or give --partial")
     return found

@@ -3,25 +3,31 @@
 usage: zpp-validate gate TRACE... --record NAME [--replace]
        zpp-validate gate TRACE... --baseline NAME [--json FILE] [--only LIST] [--partial] [--across-machines]
 
-TRACE is a trace of zpp_train, zpp_converge, zpp_sweep or zpp_kernels, or a folder of such, as a study leaves it. Runs that differ in
-their seed alone are one row. NAME is a file, or the name of one in validation/baselines/MACHINE/; --record makes it, with machine,
-versions, date and commands. A run that zpp-validate check does not accept is neither recorded nor compared: it fails.
+TRACE is a trace of zpp_train, zpp_converge, zpp_sweep or zpp_kernels, or a folder of such, as a study leaves it. Runs
+that differ in their seed alone are one row. NAME is a file, or the name of one in validation/baselines/MACHINE/;
+--record makes it, with machine, versions, date and commands. A run that zpp-validate check does not accept is neither
+recorded nor compared: it fails.
 
-  bytes        of all steps, and of sweeps; steps, secondary gathers: equal to the last digit, of runs that skipped as many steps;
-               skipped steps: as of that seed; of another seed, where the baseline's vary, what lies outside is undecided
+  bytes        of all steps, and of sweeps; steps, secondary gathers: equal to the last digit, of runs that skipped as
+               many steps; skipped steps: as of that seed; of another seed, where the baseline's vary, what lies outside
+               is undecided
   hash         of the parameters, where a deterministic run has a seed of the baseline: equal
-  convergence  equivalence of the final held-out loss to the baseline's seeds (two one-sided tests at 5 %) within --margin
-  norm         the same of the gradient norm, as a ratio, within --norm-margin: a factor shows here though AdamW hides it from the loss
-  times        ratio of the medians with its interval, as zpp-validate compare: slower by more than --threshold (0.03, as there)
+  convergence  equivalence of the final held-out loss to the baseline's seeds (two one-sided tests at 5 %) within
+               --margin
+  norm         the same of the gradient norm, as a ratio, within --norm-margin: a factor shows here though AdamW hides
+               it from the loss
+  times        ratio of the medians with its interval, as zpp-validate compare: slower by more than --threshold (0.03,
+               as there)
 
-Where the baseline's seeds spread too much to show equivalence within the margin of runs that are equivalent, the margin is
-the one that such runs pass in all but 1 of 1000 gates; where times spread too much to exclude a slowdown of --threshold, the
-least one that shows is larger: the report says `blunt` and names either. More seeds and steps make the gate sharper.
+Where the baseline's seeds spread too much to show equivalence within the margin of runs that are equivalent, the margin
+is the one that such runs pass in all but 1 of 1000 gates; where times spread too much to exclude a slowdown of
+--threshold, the least one that shows is larger: the report says `blunt` and names either. More seeds and steps make the
+gate sharper.
 
-Exit codes: 0 nothing moved; 1 something did, a run is INVALID, or a row, seed or time of the baseline is missing (--partial:
-may be missing, as where runs have other seeds); 2 cannot be compared: no baseline, another machine (--across-machines
-compares all but hashes), another configuration; 4 nothing moved, but a verdict is blunt, or undecided for want of runs or
-times.
+Exit codes: 0 nothing moved; 1 something did, a run is INVALID, or a row, seed or time of the baseline is missing
+(--partial: may be missing, as where runs have other seeds); 2 cannot be compared: no baseline, another machine
+(--across-machines compares all but hashes), another configuration; 4 nothing moved, but a verdict is blunt, or
+undecided for want of runs or times.
 """
 
 import argparse
@@ -95,7 +101,8 @@ def require_comparable(old, new, path, across):
     if across or (old.layout, old.machine) == (new.layout, new.machine):
         return
     where = [f"{side.layout} of {baseline.folder_name(side.machine)}" for side in (old, new)]
-    raise FileProblem(f"{path} is of another machine: {where[0]} / {where[1]}: record one here, or give --across-machines")
+    raise FileProblem(f"{path} is of another machine: {where[0]} / {where[1]}: record one here, or give "
+                      f"--across-machines")
 
 
 def check(arguments):
@@ -124,5 +131,6 @@ def main(words):
     except FileProblem as problem:
         print(f"gate: error: {problem}", file=sys.stderr)
     except OSError as error:
-        print(f"gate: error: {error.filename} cannot be written: {error.strerror}: name a file in a folder that exists", file=sys.stderr)
+        print(f"gate: error: {error.filename} cannot be written: {error.strerror}: name a file in a folder that exists",
+              file=sys.stderr)
     return 2

@@ -68,13 +68,15 @@ def exact_of(old, new):
 
 
 def skips_of(old, new):
-    """Of a seed of the baseline as many as there; of another as many as every seed there, or within what they vary by."""
+    """Of a seed of the baseline as many as there; of another as many as every seed there, or within what they vary
+    by."""
     least, most = min(old.skips.values(), default=0), max(old.skips.values(), default=0)
     for seed, now in sorted(new.skips.items(), key=lambda item: int(item[0])):
         known = seed in old.skips
         low, high = (old.skips[seed],) * 2 if known else (least, most)
         verdict = SAME if low <= now <= high else MOVED if known or least == most else UNDECIDED
-        yield Finding(old.name, "bytes", f"skipped steps, seed {seed}", str(low) if low == high else f"{low} to {high}", str(now),
+        yield Finding(old.name, "bytes", f"skipped steps, seed {seed}", str(low) if low == high else f"{low} to {high}",
+                      str(now),
                       verdict=verdict)
 
 
@@ -86,8 +88,8 @@ def hashes_of(old, new):
 
 
 def equivalence(before, now, margin, tests):
-    """(difference of the means, reach of its interval, margin that is allowed): equivalent where |difference| + reach <= margin. The
-    spread is the baseline's; `tests`: among how many the false alarms are shared."""
+    """(difference of the means, reach of its interval, margin that is allowed): equivalent where |difference| + reach
+    <= margin. The spread is the baseline's; `tests`: among how many the false alarms are shared."""
     before, now = np.array(before), np.array(now)
     freedom = len(before) - 1
     error = before.std(ddof=1) * math.sqrt(1 / len(before) + 1 / len(now))
@@ -102,7 +104,8 @@ def spread_of(old, new, kind, margin, tests):
     if not before or not now:
         return
     if len(before) < FEWEST_SEEDS:
-        raise FileProblem(f"the baseline of {old.name} has {len(before)} seeds: equivalence needs {FEWEST_SEEDS}: record more, or leave "
+        raise FileProblem(f"the baseline of {old.name} has {len(before)} seeds: equivalence needs {FEWEST_SEEDS}: "
+                          f"record more, or leave "
                           "convergence and norm out of --only")
     ratio = kind == "norm"
     quantity = "gradient norm" if ratio else "held-out loss"
@@ -152,7 +155,8 @@ def require_same_work(old, new):
     other = [f"{name} {old.config[name]} / {new.config[name]}" for name in sorted(set(old.config) & set(new.config))
              if old.config[name] != new.config[name]]
     if other:
-        raise FileProblem(f"{old.name} has another configuration than in the baseline: {'; '.join(other[:4])}: run the same, or record anew")
+        raise FileProblem(f"{old.name} has another configuration than in the baseline: {'; '.join(other[:4])}: run the "
+                          f"same, or record anew")
 
 
 def judge(old, new, arguments, result):
@@ -161,7 +165,8 @@ def judge(old, new, arguments, result):
     result.findings += [Finding(name, "convergence", "held-out loss", "finite", "diverged", verdict=MOVED)
                         for name in new.diverged if name in old.rows]
     if not pairs and not result.findings:
-        raise FileProblem(f"no row in common: the baseline has {', '.join(sorted(old.rows))}; here are {', '.join(sorted(new.rows))}")
+        raise FileProblem(f"no row in common: the baseline has {', '.join(sorted(old.rows))}; here are "
+                          f"{', '.join(sorted(new.rows))}")
     for before, now in pairs:
         require_same_work(before, now)
     result.partial = arguments.partial

@@ -10,7 +10,8 @@ REMEDIES = {"convergence": "record more seeds", "norm": "record more seeds", "ti
 
 def line_of(each):
     change = f", {each.change}" if each.change else ""
-    return f"{each.verdict}: {each.row}: {each.quantity} was {each.before}, is {each.now}{change}; allowed: {each.allowed}"
+    return (f"{each.verdict}: {each.row}: {each.quantity} was {each.before}, is {each.now}{change}; allowed: "
+            f"{each.allowed}")
 
 
 def text_of(result):
@@ -22,13 +23,15 @@ def text_of(result):
     lines += [f"not in the baseline: {name}" for name in result.unknown]
     lines += [f"versions differ: {note}" for note in result.notes]
     rows = len({each.row for each in result.findings})
-    lines.append(f"{len(result.findings)} quantities of {rows} rows compared with {result.baseline or 'nothing'}: {len(result.moved)} moved")
+    lines.append(f"{len(result.findings)} quantities of {rows} rows compared with {result.baseline or 'nothing'}: "
+                 f"{len(result.moved)} moved")
     return "\n".join(lines)
 
 
 def document_of(result, arguments):
     return {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "baseline": str(result.baseline), "code": result.code,
-            "settings": {name: getattr(arguments, name) for name in ("only", "margin", "norm_margin", "threshold", "warmup", "partial",
+            "settings": {name: getattr(arguments, name) for name in ("only", "margin", "norm_margin", "threshold",
+                                                                     "warmup", "partial",
                                                                      "across_machines")},
             "invalid": result.invalid, "missing": result.missing, "unknown": result.unknown, "versions": result.notes,
             "findings": [dataclasses.asdict(each) for each in result.findings]}

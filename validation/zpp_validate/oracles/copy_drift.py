@@ -2,21 +2,21 @@
 
 usage: zpp-validate copy-drift CHECKPOINTS... --trace TRACE
 
-With weight differences every node, or below stage 3 every rank, holds a copy r of the weights w. At stage 3 a step sends w - r, encoded,
-before it reads the copy: of two checkpoints whose steps follow each other the earlier one holds w and r as they were before that, and the
-later one r as it is then. Below stage 3 a step sends w - r when it has updated w: the earlier one holds r as it was before that, the later
-one w and r. So what was sent is computed again, in NumPy. Judged are two things. The distance |r - w| is at most what the codec may lose of
-this one difference, and the roundings of the difference to the compute dtype and of the sum to the copy's: no error of an earlier step is
-left.
-Where the optimizer is offloaded and 16 bits compute, w is rounded to them before r is taken from it, and the bound has that rounding too.
-And r has the bits of the codec's description, unless the codec draws random numbers.
+With weight differences every node, or below stage 3 every rank, holds a copy r of the weights w. At stage 3 a step
+sends w - r, encoded, before it reads the copy: of two checkpoints whose steps follow each other the earlier one holds w
+and r as they were before that, and the later one r as it is then. Below stage 3 a step sends w - r when it has updated
+w: the earlier one holds r as it was before that, the later one w and r. So what was sent is computed again, in NumPy.
+Judged are two things. The distance |r - w| is at most what the codec may lose of this one difference, and the roundings
+of the difference to the compute dtype and of the sum to the copy's: no error of an earlier step is left. Where the
+optimizer is offloaded and 16 bits compute, w is rounded to them before r is taken from it, and the bound has that
+rounding too. And r has the bits of the codec's description, unless the codec draws random numbers.
 
-CHECKPOINTS are folders that --save names, or single folders step-...; TRACE is of the run. A run that went on in parts has a trace for
-each, and --trace may be given several times: a step is judged by the codecs of the trace that has it. Checkpoints do not tell their
-codecs, so that steps in no trace are judged by the first one named, and a warning says so. A checkpoint of --save-interval 1 and
---save-keep 100000 is of every step. A row of the table is for as many steps, with the largest values among them; `of the bound` is the
-largest share that a weight took of its own bound. Exit codes: 0 all as it should be, 1 not, 2 usage, or no two checkpoints follow each
-other.
+CHECKPOINTS are folders that --save names, or single folders step-...; TRACE is of the run. A run that went on in parts
+has a trace for each, and --trace may be given several times: a step is judged by the codecs of the trace that has it.
+Checkpoints do not tell their codecs, so that steps in no trace are judged by the first one named, and a warning says
+so. A checkpoint of --save-interval 1 and --save-keep 100000 is of every step. A row of the table is for as many steps,
+with the largest values among them; `of the bound` is the largest share that a weight took of its own bound. Exit codes:
+0 all as it should be, 1 not, 2 usage, or no two checkpoints follow each other.
 """
 
 import sys
@@ -57,8 +57,8 @@ def rounding(values, dtype):
 
 
 def level_error(format_name, options):
-    """Largest error of a value over the block's scale, and largest scale over the block's largest magnitude (with +asym: over its
-    range); by docs/concepts/numerics.md, and the description in zpp_validate/oracles/codecs.py."""
+    """Largest error of a value over the block's scale, and largest scale over the block's largest magnitude (with
+    +asym: over its range); by docs/concepts/numerics.md, and the description in zpp_validate/oracles/codecs.py."""
     if format_name in codecs.INTEGERS:
         bits = codecs.INTEGERS[format_name][0]
         steps = 2**bits - 1 if "asym" in options else 2 ** (bits - 1) - (0 if "wide" in options else 1)
@@ -132,7 +132,8 @@ def follow_unit(run, codec, whole, master, before, after, extents, dtype):
     weights = np.zeros(len(before), np.float32)
     weights[:len(master)] = master[:len(before)]
     old, held = values_of(before, dtype), codecs.to_fp32(after, dtype)
-    new, distance = np.abs(values_of(after, dtype)), np.where(np.isfinite(held), np.abs(held.astype(np.float64) - weights), np.inf)
+    new, distance = np.abs(values_of(after, dtype)), np.where(np.isfinite(held),
+                                                              np.abs(held.astype(np.float64) - weights), np.inf)
     distances, bounds, others = [], [], 0
     rounded = codecs.to_fp32(codecs.from_fp32(weights, run.weights), run.weights)
     before_sent = np.zeros(len(weights)) if run.weights == "fp32" else rounding(weights, run.weights)
@@ -142,7 +143,8 @@ def follow_unit(run, codec, whole, master, before, after, extents, dtype):
         memory = codecs.from_fp32(exact, run.compute)
         sent = codecs.to_fp32(memory, run.compute)
         distances.append(distance[own])
-        bounds.append(codec_bound(codec, sent, run.compute) + before_sent[own] + rounding(exact, run.compute) + rounding(exact, "fp32")
+        bounds.append(codec_bound(codec, sent, run.compute) + before_sent[own] + rounding(exact, run.compute)
+                      + rounding(exact, "fp32")
                       + rounding(new[own] * (1 + 2.0**-7), dtype) + rounding(new[own], "fp32"))
         if "+sr" not in codec:
             image = codecs.encode(codec, memory, run.compute)
@@ -167,12 +169,14 @@ def follow(run, earlier, later):
     if 0 in versions or versions[1] not in (versions[0], versions[0] + 1):
         return None
     if versions[0] == versions[1]:  # an evaluation sent it already, or the step before was skipped
-        return Pair(later.step, NOTHING, 0, 0, 0, sum(int(np.sum(before != after)) for *_, before, after in copies_of(run, earlier, later)))
+        return Pair(later.step, NOTHING, 0, 0, 0, sum(int(np.sum(before != after)) for *_, before,
+                                                      after in copies_of(run, earlier, later)))
     whole, names = run.codecs_of(later.step - 1)
     updated = earlier if run.differences.on_rails else later  # has the weights that were sent
     found = Pair(later.step, "whole weights" if whole else "differences", 0, 0, 0, 0)
     for unit, dtype, before, after in copies_of(run, earlier, later):
-        distances, bounds, others = follow_unit(run, names[run.units.index(unit)], whole, updated.array(f"{unit}/master", "<f4"), before,
+        distances, bounds, others = follow_unit(run, names[run.units.index(unit)], whole,
+                                                updated.array(f"{unit}/master", "<f4"), before,
                                                 after, later.extents(f"{unit}/copy/{dtype}"), dtype)
         found = found._replace(distance=max(found.distance, distances.max()), bound=max(found.bound, bounds.max()),
                                share=max(found.share, (distances / bounds).max()), others=found.others + others)
@@ -192,13 +196,16 @@ def rows_of(pairs, count):
         steps = f"{part[0].step}" if len(part) == 1 else f"{part[0].step} to {part[-1].step}"
         wide = max(part, key=lambda pair: pair.distance)
         sizes = (f"{wide.distance:.3e}", f"{wide.bound:.3e}", f"{100 * max(pair.share for pair in part):.1f} %")
-        yield (steps, part[0].sent, str(len(part)), *(("-",) * 3 if part[0].sent == NOTHING else sizes), str(sum(pair.others for pair in part)))
+        yield (steps, part[0].sent, str(len(part)), *(("-",) * 3 if part[0].sent == NOTHING else sizes),
+               str(sum(pair.others for pair in part)))
 
 
 def table_of(pairs, count):
-    rows = [("steps", "sent", "how often", "largest |r - w|", "largest bound", "of the bound", "other bits"), *rows_of(pairs, count)]
+    rows = [("steps", "sent", "how often", "largest |r - w|", "largest bound", "of the bound", "other bits"),
+            *rows_of(pairs, count)]
     widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join("  ".join(cell.ljust(width) if index < 2 else cell.rjust(width) for index, (cell, width) in enumerate(zip(row, widths)))
+    return "\n".join("  ".join(cell.ljust(width) if index < 2 else cell.rjust(width)
+                               for index, (cell, width) in enumerate(zip(row, widths)))
                      for row in rows)
 
 
@@ -215,18 +222,22 @@ def pairs_of(runs, folders):
             unknown += [later.step] if pair and not known else []
         earlier = later
     if not found and not copies:
-        raise Problem("the checkpoints hold no copies: save a run with --weight-differences in which not all units persist "
+        raise Problem("the checkpoints hold no copies: save a run with --weight-differences in which not all "
+                      "units persist "
                       "(--param-persistence-threshold)")
     if not found:
-        raise Problem("no two checkpoints follow each other with one exchange between them: save with --save-interval 1")
+        raise Problem("no two checkpoints follow each other with one exchange between them: save with "
+                      "--save-interval 1")
     return found, unknown
 
 
 def main(words):
     parser = command_line.parser("copy-drift", __doc__)
     parser.add_argument("checkpoints", type=Path, nargs="+")
-    parser.add_argument("--trace", type=Path, required=True, action="append", metavar="FILE", help="of the run, for its codecs; once for each part")
-    parser.add_argument("--rows", type=command_line.positive, default=20, metavar="N", help="rows of the table, about [20]")
+    parser.add_argument("--trace", type=Path, required=True, action="append", metavar="FILE",
+                        help="of the run, for its codecs; once for each part")
+    parser.add_argument("--rows", type=command_line.positive, default=20, metavar="N",
+                        help="rows of the table, about [20]")
     arguments = parser.parse_args(words)
     folders = {step: folder for path in arguments.checkpoints for step, folder in checkpoint_file.folders(path).items()}
     try:
@@ -236,11 +247,13 @@ def main(words):
         return 2
     print(table_of(pairs, arguments.rows))
     if unknown:
-        print(f"copy-drift: warning: {len(unknown)} steps, the first one {unknown[0]}, are in no trace, and judged by the codecs of "
+        print(f"copy-drift: warning: {len(unknown)} steps, the first one {unknown[0]}, are in no trace, and judged by "
+              f"the codecs of "
               f"{arguments.trace[0]}: give a --trace for each part of the run", file=sys.stderr)
     wide = [pair.step for pair in pairs if pair.share > 1]
     other = [pair.step for pair in pairs if pair.others]
-    for steps, what in ((wide, "are further from the weights than codec and rounding explain"), (other, "have other bits than the codec's")):
+    for steps, what in ((wide, "are further from the weights than codec and rounding explain"),
+                        (other, "have other bits than the codec's")):
         if steps:
             print(f"INVALID: the copies after {len(steps)} of {len(pairs)} steps, first step {steps[0]}, {what}")
     if wide or other:

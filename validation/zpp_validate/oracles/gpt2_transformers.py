@@ -3,10 +3,11 @@
 usage: zpp-validate gpt2 loss FOLDER TRACE [--evaluation N] [--tolerance T]
        zpp-validate gpt2 make FOLDER [--layers N] [--hidden N] [--heads N] [--length N] [--vocabulary N] [--seed N]
 
-loss: FOLDER has config.json and model.safetensors, as a checkpoint of --gather-weights-on-save; the mean loss of the held-out sequences that
-TRACE's evaluation N [-1: the last] read, computed in fp32, beside the one in the trace; |difference| / loss is at most T [1e-4]. The run's data is
-a text file (--data-source text), whose bytes are the tokens. make: a GPT2LMHeadModel with random initial values, saved to FOLDER.
-Exit codes: 0 within the tolerance; 1 not; 2 usage, or files that cannot be read; 77 no PyTorch or no transformers.
+loss: FOLDER has config.json and model.safetensors, as a checkpoint of --gather-weights-on-save; the mean loss of the
+held-out sequences that TRACE's evaluation N [-1: the last] read, computed in fp32, beside the one in the trace;
+|difference| / loss is at most T [1e-4]. The run's data is a text file (--data-source text), whose bytes are the tokens.
+make: a GPT2LMHeadModel with random initial values, saved to FOLDER. Exit codes: 0 within the tolerance; 1 not; 2 usage,
+or files that cannot be read; 77 no PyTorch or no transformers.
 """
 
 import math
@@ -29,7 +30,8 @@ def sequences_of(run, evaluation):
     data = Path(own["data"]["path"]).read_bytes()
     held_out = data[len(data) - math.ceil(len(data) * own["data"]["held_out_fraction"]):]
     length = own["model"]["seq_length"]
-    count = run["evaluations"]["batches"][evaluation] * run["config"]["train_micro_batch_size_per_gpu"] * run["world_size"]
+    sequences = run["config"]["train_micro_batch_size_per_gpu"] * run["world_size"]
+    count = run["evaluations"]["batches"][evaluation] * sequences
     return [list(held_out[i * length:(i + 1) * length + 1]) for i in range(count)]
 
 
@@ -54,7 +56,8 @@ def make(arguments):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(arguments.seed)
-    config = GPT2Config(n_layer=arguments.layers, n_embd=arguments.hidden, n_head=arguments.heads, n_positions=arguments.length,
+    config = GPT2Config(n_layer=arguments.layers, n_embd=arguments.hidden, n_head=arguments.heads,
+                        n_positions=arguments.length,
                         vocab_size=arguments.vocabulary, bos_token_id=None, eos_token_id=None)
     GPT2LMHeadModel(config).save_pretrained(arguments.folder)
     return 0

@@ -69,7 +69,8 @@ class Kept:
             bits = wide.view(np.uint32)
             up = ((bits.astype(np.uint64) + draws) >> 16).astype(np.uint16)
             saturated = np.where((up & 0x7FFF) == 0x7F80, up - 1, up)
-            self.values = np.where(np.isfinite(wide), saturated, np.where(np.isnan(wide), 0x7FC0, bits >> 16)).astype(np.uint16)
+            self.values = np.where(np.isfinite(wide), saturated,
+                                   np.where(np.isnan(wide), 0x7FC0, bits >> 16)).astype(np.uint16)
         elif self.kind == "int8":
             for block, first in enumerate(range(0, len(wide), BLOCK)):
                 part = slice(first, first + BLOCK)

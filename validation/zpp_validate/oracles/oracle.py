@@ -4,8 +4,8 @@
     zpp-validate oracle train DIR [--tolerance T]       AdamW over all batches: the loss of each step, the final weights
 
 DIR is a case: manifest.json and raw little-endian files beside it. The manifest holds
-  model        num_layers, hidden_size, num_attention_heads, vocab_size, tied_head; causal: a token attends to itself and
-               those before it (GPT), else to all of its sequence (encoder)
+  model        num_layers, hidden_size, num_attention_heads, vocab_size, tied_head; causal: a token attends to itself
+               and those before it (GPT), else to all of its sequence (encoder)
   tensors      [{name, shape, decay}], in the order in which they follow one another in the files
   batches      [{sequences, length}], one a step; all ranks and micro-steps of a step together
   optimizer    beta1, beta2, epsilon, weight_decay, gradient_clipping (0: off)         (for train)

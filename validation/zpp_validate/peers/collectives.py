@@ -64,7 +64,8 @@ def arguments(words):
     parser.add_argument("-b", "--minbytes", type=size, default=size("1K"), help="size to begin with [1K]")
     parser.add_argument("-e", "--maxbytes", type=size, default=size("64M"), help="size to end at [64M]")
     parser.add_argument("-f", "--stepfactor", type=int, default=4, help="from size to size, multiplied [4]")
-    parser.add_argument("-w", "--warmup_iters", type=command_line.positive, default=5, help="iterations before a row [5]")
+    parser.add_argument("-w", "--warmup_iters", type=command_line.positive, default=5,
+                        help="iterations before a row [5]")
     parser.add_argument("-d", "--datatype", choices=TYPES, default="bfloat16", help="[bfloat16]")
     parser.add_argument("--collective", type=names, default=list(COLLECTIVES), help=f"[{','.join(COLLECTIVES)}]")
     parser.add_argument("--max-seconds", type=seconds, default=0.2, help="of one row's samples [0.2]")
@@ -220,7 +221,8 @@ def sweep(options, place, torch):
 
 def show(values):
     measured = values["out_of_place"]
-    print(f"{values['size']:>12}  {values['count']:>12}  {values['type']:>8}  {values['redop']:>6}  {measured['time']:>12.2f} us  "
+    print(f"{values['size']:>12}  {values['count']:>12}  {values['type']:>8}  {values['redop']:>6}  "
+          f"{measured['time']:>12.2f} us  "
           f"{measured['bus_bw']:>8.2f} GB/s  {measured['nwrong']} wrong  {values['collective']}", flush=True)
 
 

@@ -87,7 +87,8 @@ def arguments(words):
     run.add_argument("--deterministic", action="store_true",
                      help="the same losses in every bit from run to run, in slower steps")
     run.add_argument("--prepare", type=prepared, metavar="MODULE:FUNCTION[ JSON]",
-                     help="call the function with the sharded model, and the members of the JSON object as keyword arguments")
+                     help="call the function with the sharded model, and the members of the JSON object as keyword "
+                     "arguments")
     run.add_argument("--expandable-segments", action=argparse.BooleanOptionalAction, default=None,
                      help="PyTorch's allocator maps memory into segments that grow (expandable_segments), instead of "
                           "segments that it frees and asks for again [on; off with --symmetric-memory, which cannot "
@@ -143,7 +144,8 @@ def check(options, place):
     if options.hidden_size % options.num_attention_heads:
         launch.fail("fsdp2", launch.USAGE, f"--num-attention-heads {options.num_attention_heads} does not divide "
                                            f"--hidden-size {options.hidden_size}")
-    for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size), ("--reshard", options.reshard)):
+    for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size),
+                       ("--reshard", options.reshard)):
         if size and place.size % size:
             launch.fail("fsdp2", launch.USAGE, f"{flag} {size} does not divide the {place.size} ranks")
     if options.autotune and not options.compile:

@@ -1,11 +1,13 @@
-"""How fast the memory of a host is copied, as STREAM's copy: the rate that the optimizer's step on the host is measured against.
+"""How fast the memory of a host is copied, as STREAM's copy: the rate that the optimizer's step on the host is measured
+against.
 
 usage: zpp-validate raw-copy --bytes B --json FILE [--threads N] [--repetitions R]
 
-Two arrays of B bytes, much larger than the caches, in N threads (all processors that may be used), each bound to a processor and with a part of its
-own that it touches first: memory may come only as it is touched. One round more than R is copied, and the first not counted. FILE gets
-the bytes of a round, read + written; the seconds of each, from the first thread that begins to the last that ends; the least and the
-median. NumPy, which lets other threads run while it copies; shares no code with the library."""
+Two arrays of B bytes, much larger than the caches, in N threads (all processors that may be used), each bound to a
+processor and with a part of its own that it touches first: memory may come only as it is touched. One round more than R
+is copied, and the first not counted. FILE gets the bytes of a round, read + written; the seconds of each, from the
+first thread that begins to the last that ends; the least and the median. NumPy, which lets other threads run while it
+copies; shares no code with the library."""
 
 import json
 import os
@@ -48,7 +50,8 @@ def measure(size, count, repetitions):
     threads = []
     for i in range(count):
         part = slice(elements * i // count, elements * (i + 1) // count)
-        threads.append(threading.Thread(target=copies, args=(source[part], target[part], processors[i % len(processors)], barrier, times, wrong)))
+        threads.append(threading.Thread(target=copies, args=(source[part], target[part],
+                                                             processors[i % len(processors)], barrier, times, wrong)))
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -73,8 +76,10 @@ def main(words):
         print(f"raw-copy: error: {error}", file=sys.stderr)
         return 1
     moved = 2 * (arguments.bytes // 8 * 8)
-    answer = {"threads": arguments.threads, "bytes": moved, "seconds": seconds, "best": min(seconds), "median": statistics.median(seconds)}
+    answer = {"threads": arguments.threads, "bytes": moved, "seconds": seconds, "best": min(seconds),
+              "median": statistics.median(seconds)}
     arguments.json.write_text(json.dumps(answer) + "\n", encoding="utf-8")
-    print(f"{moved / 1e9:.3f} GB read + written by {arguments.threads} threads: {moved / answer['best'] / 1e9:.1f} GB/s at best, "
+    print(f"{moved / 1e9:.3f} GB read + written by {arguments.threads} threads: {moved / answer['best'] / 1e9:.1f} "
+          f"GB/s at best, "
           f"{moved / answer['median'] / 1e9:.1f} in the median of {len(seconds)}")
     return 0

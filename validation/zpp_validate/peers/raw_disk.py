@@ -1,11 +1,13 @@
-"""What a disk gives and takes when several processes stream at once: the rate that offload to files is measured against.
+"""What a disk gives and takes when several processes stream at once: the rate that offload to files is measured
+against.
 
 usage: zpp-validate raw-disk --folder DIR --processes N --bytes B --json FILE [--depth D] [--block B]
 
-Each process has two nameless files of B bytes with room reserved, and D threads that each have one request of --block bytes under way, one
-after the other through a file, past the page cache where the file system allows that (O_DIRECT). Three rounds: both are written, the
-first is read, and the first is read while the second is written again. FILE gets bytes and seconds of each, from the first process that
-begins to the last that ends. Standard library alone; shares no code with the library."""
+Each process has two nameless files of B bytes with room reserved, and D threads that each have one request of --block
+bytes under way, one after the other through a file, past the page cache where the file system allows that (O_DIRECT).
+Three rounds: both are written, the first is read, and the first is read while the second is written again. FILE gets
+bytes and seconds of each, from the first process that begins to the last that ends. Standard library alone; shares no
+code with the library."""
 
 import json
 import mmap
@@ -91,7 +93,8 @@ def main(words):
     size = max(1, arguments.bytes // arguments.block) * arguments.block
     with multiprocessing.Manager() as manager:
         results, barrier = manager.dict(), multiprocessing.Barrier(arguments.processes)
-        processes = [multiprocessing.Process(target=rounds, args=(arguments.folder, size, arguments.depth, arguments.block, barrier, results, i))
+        processes = [multiprocessing.Process(target=rounds, args=(arguments.folder, size, arguments.depth,
+                                                                  arguments.block, barrier, results, i))
                      for i in range(arguments.processes)]
         for process in processes:
             process.start()
@@ -108,5 +111,6 @@ def main(words):
         begins, ends = zip(*(times[number] for _, times in found.values()))
         answer[name] = {"bytes": files * size * arguments.processes, "seconds": max(ends) - min(begins)}
     arguments.json.write_text(json.dumps(answer) + "\n", encoding="utf-8")
-    print(", ".join(f"{name} {answer[name]['bytes'] / answer[name]['seconds'] / 1e9:.3f} GB/s" for name in ("written", "read", "both")))
+    print(", ".join(f"{name} {answer[name]['bytes'] / answer[name]['seconds'] / 1e9:.3f} GB/s"
+                    for name in ("written", "read", "both")))
     return 0

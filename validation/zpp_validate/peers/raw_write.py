@@ -2,8 +2,9 @@
 
 usage: zpp-validate raw-write --folder DIR --processes N --bytes B --json FILE
 
-Each process writes B bytes to a file of its own, in writes of 16 MiB of random values, and flushes it to the disk (fsync). FILE gets the
-bytes of all, and the seconds between the first that begins and the last that has flushed. The files are removed. Standard library alone."""
+Each process writes B bytes to a file of its own, in writes of 16 MiB of random values, and flushes it to the disk
+(fsync). FILE gets the bytes of all, and the seconds between the first that begins and the last that has flushed. The
+files are removed. Standard library alone."""
 
 import json
 import multiprocessing
@@ -62,6 +63,7 @@ def main(words):
     begins, ends = zip(*times.values())
     seconds = max(ends) - min(begins)
     total = arguments.bytes * len(paths)
-    arguments.json.write_text(json.dumps({"bytes": total, "seconds": seconds, "processes": len(paths)}) + "\n", encoding="utf-8")
+    arguments.json.write_text(json.dumps({"bytes": total, "seconds": seconds, "processes": len(paths)}) + "\n",
+                              encoding="utf-8")
     print(f"{total / 1e9:.3f} GB in {seconds:.3f} s: {total / seconds / 1e9:.3f} GB/s")
     return 0

@@ -2,9 +2,9 @@
 
     zpp-validate planner --program build/bin/zpp_plan [--output results/planner]
 
-Prints every row, misses too, and writes table.md and planner.png into --output. --fit fits the constants again and writes
-them into the cluster files; which rows and traces they are fitted on is in planner_published.py and planner_own.py. Exit code 1
-when a mean or a worst error is above what results/planner/README.md promises.
+Prints every row, misses too, and writes table.md and planner.png into --output. --fit fits the constants again and
+writes them into the cluster files; which rows and traces they are fitted on is in planner_published.py and
+planner_own.py. Exit code 1 when a mean or a worst error is above what results/planner/README.md promises.
 """
 
 import json
@@ -21,10 +21,12 @@ PUBLISHED = ROOT / "validation" / "published" / "zeropp.json"
 
 # Mean and worst error of rows that were not fitted on. What is above the aim is a miss that the table explains.
 OWN = (0.05, 0.10)
-AIMS = {"published": (0.05, 0.12), "one GPU": OWN, "one node of 2": OWN, "one node of 4": OWN, "one node of 8": OWN, "emulated nodes of 1": OWN,
+AIMS = {"published": (0.05, 0.12), "one GPU": OWN, "one node of 2": OWN, "one node of 4": OWN, "one node of 8": OWN,
+        "emulated nodes of 1": OWN,
         "emulated nodes of 2": OWN, "offload to the host": OWN}
 # What was reached, rounded up: worse is a regression.
-PROMISES = {"published": (0.05, 0.12), "one GPU": (0.02, 0.04), "one node of 2": (0.04, 0.10), "one node of 4": (0.03, 0.12),
+PROMISES = {"published": (0.05, 0.12), "one GPU": (0.02, 0.04), "one node of 2": (0.04, 0.10),
+            "one node of 4": (0.03, 0.12),
             "one node of 8": (0.04, 0.10), "emulated nodes of 1": (0.10, 0.23), "emulated nodes of 2": (0.06, 0.18),
             "offload to the host": (0.04, 0.07)}
 
@@ -38,7 +40,8 @@ def percent(value, digits=1):
 
 def published_table(rows):
     header = ["model", "tokens a GPU", "links", "run", "published TFLOPS", "predicted", "error beyond 0.5", "use"]
-    cells = [[f"{row.model} B", str(row.tokens), str(row.links), row.engine, f"{row.published:g}", f"{row.predicted:.1f}",
+    cells = [[f"{row.model} B", str(row.tokens), str(row.links), row.engine, f"{row.published:g}",
+              f"{row.predicted:.1f}",
               percent(row.error), "fitted on" if row.fitted else "predicted"] for row in rows]
     return markdown_table.aligned(header, cells, ["run", "use"])
 
@@ -54,7 +57,8 @@ def milliseconds(seconds):
 def own_table(traces):
     header = ["trace", "cluster file", "measured ms", "predicted ms", "error", "use", "steps"]
     cells = [[trace.name, trace.cluster, milliseconds(trace.measured), milliseconds(trace.predicted),
-              signed(trace.predicted, trace.measured), "fitted on" if trace.fitted else "predicted", "noisy" if trace.noisy else ""]
+              signed(trace.predicted, trace.measured), "fitted on" if trace.fitted else "predicted",
+              "noisy" if trace.noisy else ""]
              for trace in traces]
     return markdown_table.aligned(header, cells, ["trace", "cluster file", "use", "steps"])
 
@@ -64,10 +68,13 @@ def noise_table(traces):
     cells = []
     for kind in OWN_KINDS:
         rows = [trace for trace in traces if trace.kind == kind and not trace.fitted]
-        for which, errors in [("all", [trace.error for trace in rows]), ("all, beyond their interval", [trace.error_beyond for trace in rows]),
+        for which, errors in [("all", [trace.error for trace in rows]),
+                              ("all, beyond their interval", [trace.error_beyond for trace in rows]),
                               ("steady", [trace.error for trace in rows if not trace.noisy])]:
-            cells.append([kind, which, str(len(errors)), *([percent(statistics.mean(errors)), percent(max(errors))] if errors else ["", ""])])
-    return markdown_table.aligned(["rows not fitted on", "which", "rows", "mean error", "worst"], cells, ["rows not fitted on", "which"])
+            cells.append([kind, which, str(len(errors)), *([percent(statistics.mean(errors)), percent(max(errors))]
+                                                           if errors else ["", ""])])
+    return markdown_table.aligned(["rows not fitted on", "which", "rows", "mean error", "worst"], cells,
+                                  ["rows not fitted on", "which"])
 
 
 def offload_table(traces):
@@ -78,7 +85,8 @@ def offload_table(traces):
         if base:
             more = trace.measured - base.measured, trace.predicted - base.predicted
             cells.append([trace.name, *map(milliseconds, more), signed(more[1], more[0])])
-    return markdown_table.aligned(["more than without offload", "measured ms", "predicted ms", "error"], cells, ["more than without offload"])
+    return markdown_table.aligned(["more than without offload", "measured ms", "predicted ms", "error"], cells,
+                                  ["more than without offload"])
 
 
 def tutorial_table(rows):
@@ -88,15 +96,18 @@ def tutorial_table(rows):
 
 
 def unexplained_table(rows):
-    cells = [[what, f"{step:.2f}", f"{products:.2f}", f"{links:.2f}", f"{left:.0f}"] for what, step, products, links, left in rows]
-    return markdown_table.aligned(["ZeRO++, one link", "step s", "products s", "links s", "left, ps a parameter"], cells, ["ZeRO++, one link"])
+    cells = [[what, f"{step:.2f}", f"{products:.2f}", f"{links:.2f}", f"{left:.0f}"]
+             for what, step, products, links, left in rows]
+    return markdown_table.aligned(["ZeRO++, one link", "step s", "products s", "links s", "left, ps a parameter"],
+                                  cells, ["ZeRO++, one link"])
 
 
 def constants_table(planner, cluster, constants):
     description = planner.description(cluster)
     cells = [[path, f"{planner_run.value_at(description, path):.4g}", f"{least:g} to {most:g}", meaning]
              for path, meaning, least, most in constants]
-    return markdown_table.aligned(["constant", "value", "plausible", "what it is"], cells, ["constant", "plausible", "what it is"])
+    return markdown_table.aligned(["constant", "value", "plausible", "what it is"], cells,
+                                  ["constant", "plausible", "what it is"])
 
 
 def contradictions(rows):
@@ -105,14 +116,17 @@ def contradictions(rows):
     for a, b in planner_published.CONTRADICTING:
         for engine in planner_published.FEATURES:
             one, other = by_key[a, engine], by_key[b, engine]
-            cells.append([f"{a[1]} tokens, {a[2]} link(s), {engine}", f"{a[0]} B: {one.published:g}", f"{b[0]} B: {other.published:g}",
+            cells.append([f"{a[1]} tokens, {a[2]} link(s), {engine}", f"{a[0]} B: {one.published:g}",
+                          f"{b[0]} B: {other.published:g}",
                           f"{one.predicted:.1f}", f"{other.predicted:.1f}"])
     return markdown_table.aligned(["same tokens and links", "published", "published", "predicted", "predicted"], cells,
                                   ["same tokens and links"])
 
 
-NOISE = f"""Beyond their interval: errors counted from the nearer end of the 95 % interval of the median of a run's own steps. Steady: runs whose steps
-vary by at most {percent(planner_own.NOISY, 0)} (coefficient of variation), the others being flagged as noisy, as in every table of a training study. Verdicts are of all rows."""
+NOISE = f"""Beyond their interval: errors counted from the nearer end of the 95 % interval of the median of a run's \
+own steps. Steady: runs whose steps
+vary by at most {percent(planner_own.NOISY, 0)} (coefficient of variation), the others being flagged as noisy, as in \
+every table of a training study. Verdicts are of all rows."""
 
 
 class Verdicts:
@@ -126,10 +140,12 @@ class Verdicts:
                           f"{percent(AIMS[what][0], 0)} and {percent(AIMS[what][1], 0)}", "met" if met else "missed"])
         if mean > PROMISES[what][0] or worst > PROMISES[what][1]:
             self.failed.append(f"{what}: mean {percent(mean)}, worst {percent(worst)}; "
-                               f"results/planner has at most {percent(PROMISES[what][0])} and {percent(PROMISES[what][1])}")
+                               f"results/planner has at most {percent(PROMISES[what][0])} and "
+                               f"{percent(PROMISES[what][1])}")
 
     def table(self):
-        return markdown_table.aligned(["rows not fitted on", "rows", "mean error", "worst", "aim", "verdict"], self.rows,
+        return markdown_table.aligned(["rows not fitted on", "rows", "mean error", "worst", "aim", "verdict"],
+                                      self.rows,
                                       ["rows not fitted on", "verdict"])
 
 
@@ -144,7 +160,8 @@ def fit(planner, published, traces):
     found = planner_own.fit(planner, traces, planner_own.CALIBRATED_ON, planner_own.CONSTANTS)
     for cluster in planner_own.CLUSTERS:
         write_constants(planner, cluster, found)
-    write_constants(planner, planner_own.ALONE, planner_own.fit(planner, traces, planner_own.CALIBRATED_ALONE_ON, [planner_own.ALONE_CONSTANT]))
+    write_constants(planner, planner_own.ALONE, planner_own.fit(planner, traces, planner_own.CALIBRATED_ALONE_ON,
+                                                                [planner_own.ALONE_CONSTANT]))
     found = planner_own.fit(planner, traces, [planner_own.CALIBRATED_RAILS_ON], [planner_own.RAIL_CONSTANT])
     write_constants(planner, planner_own.CALIBRATED_RAILS, planner_own.linked(found))
 
@@ -174,17 +191,21 @@ def main(words):
         "# Planner: times predicted and known", verdicts.table(),
         "## Published throughputs", "Constants, fitted on the rows marked so:",
         constants_table(planner, planner_published.CLUSTER, planner_published.CONSTANTS), published_table(rows),
-        "Rows that contradict each other: same tokens and links, another model. None is left out above.", contradictions(rows),
+        "Rows that contradict each other: same tokens and links, another model. None is left out above.",
+        contradictions(rows),
         "## Tutorial log",
         "4 nodes of 16 V100; how many links a node has is not said: one is assumed. Nothing is fitted on it.",
         tutorial_table(tutorial),
-        "What is left of a step when nothing is hidden, products take what their constant says and links too. One engine cannot have both.",
-        unexplained_table(planner_published.unexplained(planner, published)), "## Own traces", "Constants, fitted on the traces marked so:",
+        "What is left of a step when nothing is hidden, products take what their constant says and links too. One "
+        "engine cannot have both.",
+        unexplained_table(planner_published.unexplained(planner, published)), "## Own traces",
+        "Constants, fitted on the traces marked so:",
         constants_table(planner, "h200-4x-node", planner_own.CONSTANTS),
         constants_table(planner, planner_own.ALONE, [planner_own.ALONE_CONSTANT]),
         constants_table(planner, planner_own.CALIBRATED_RAILS, [planner_own.RAIL_CONSTANT, planner_own.RING]),
         own_table([trace for trace in traces if not trace.offloads]),
-        "### Offload to the host", "Nothing is fitted on these: rates of the link and the host's memory were measured apart.",
+        "### Offload to the host", "Nothing is fitted on these: rates of the link and the host's memory were "
+        "measured apart.",
         own_table([trace for trace in traces if trace.offloads]), offload_table(traces),
         "### Noise", NOISE, noise_table(traces)]) + "\n"
     print(text, end="")

@@ -1,4 +1,5 @@
-"""When ZeRO++ pays: the bandwidth between nodes below which a step is at least 5 % shorter, against model size and nodes.
+"""When ZeRO++ pays: the bandwidth between nodes below which a step is at least 5 % shorter, against model size and
+nodes.
 
     zpp-validate break-even --program build/bin/zpp_plan --output results/planner
 
@@ -22,7 +23,8 @@ LINKS_AS_SOLD = [100, 200, 400]  # Gbit/s a GPU
 ALWAYS = 1e13  # bytes/s: pays with every link that was tried
 GIGABIT = 1e9 / 8
 
-# Name: layers, width, heads, sequence, micro-batch, recompute. Large models run with few tokens a GPU, as memory allows.
+# Name: layers, width, heads, sequence, micro-batch, recompute. Large models run with few tokens a GPU, as memory
+# allows.
 MODELS = {"1.6 B, 8192 tokens": (48, 1600, 25, 1024, 8, False), "6.9 B, 8192 tokens": (32, 4096, 32, 2048, 4, False),
           "18.7 B, 4096 tokens": (40, 6144, 48, 2048, 2, False), "70 B, 4096 tokens": (80, 8192, 64, 2048, 2, True),
           "175 B, 2048 tokens": (96, 12288, 96, 2048, 1, True)}
@@ -64,14 +66,16 @@ def draw(results, path):
     import matplotlib.pyplot as plt
 
     top = 3200
-    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e4e4",
+    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+             "grid.color": "#e4e4e4",
              "axes.axisbelow": True}
     with matplotlib.rc_context(style):
         figure, panels = plt.subplots(1, len(FEATURES), figsize=(13, 4.2), layout="constrained", sharey=True)
         for axes, feature in zip(panels, FEATURES):
             for model, color in zip(MODELS, ["#444444", "#0072b2", "#009e73", "#e69f00", "#cc3377"]):
                 rates = [results[model, nodes][feature] for nodes in NODES]
-                axes.plot(range(len(NODES)), [min(max(rate, 10), top) for rate in rates], marker="o", markersize=4, color=color,
+                axes.plot(range(len(NODES)), [min(max(rate, 10), top) for rate in rates], marker="o", markersize=4,
+                          color=color,
                           label=model)
             for link in LINKS_AS_SOLD:
                 axes.axhline(link, color="#999999", linewidth=0.8, linestyle=":")

@@ -1,7 +1,7 @@
 """Steps that were measured on H200, in the traces of results/, against `zpp_plan time`. The cluster files come from the
 measured rates of kernels and rails (`zpp_plan calibrate`) and from four constants, fitted on the traces CALIBRATED_ON
-alone; all other traces are predicted, with the configuration that each of them holds. What offload waits for on the host are
-rates that were measured apart, in the sessions of its runs.
+alone; all other traces are predicted, with the configuration that each of them holds. What offload waits for on the
+host are rates that were measured apart, in the sessions of its runs.
 """
 
 import csv
@@ -15,7 +15,8 @@ from zpp_validate.stats import sample_statistics
 from zpp_validate.tables.train_table import NOISY
 
 # Nodes of one GPU each; their rails were measured once, before the first of these studies.
-EMULATED_ON_TWO = [f"emulated-nodes/{study}" for study in ("one-lane", "eight-lanes", "four-lanes", "sixteen-lanes", "eight-lanes-second-session",
+EMULATED_ON_TWO = [f"emulated-nodes/{study}" for study in ("one-lane", "eight-lanes", "four-lanes", "sixteen-lanes",
+                                                           "eight-lanes-second-session",
                                                            "eight-lanes-vendor-gathers")]
 # Nodes of one GPU and of two, with weight differences and without; no rails were measured in these sessions.
 DIFFERENCES_ON_TWO = [f"weight-differences/{study}" for study in ("1.64b", "1.64b-beside-fsdp2", "9.4b")]
@@ -24,21 +25,29 @@ DIFFERENCES_ON_FOUR = ["weight-differences/6.86b"]
 MEMORY = [f"memory/{study}" for study in ("gathered-from-master", "update-in-backward", "moments-bf16", "moments-int8",
                                           "moments-int8-in-backward", "other-shapes", "other-shapes-in-backward")]
 # One node of two GPUs, whose weights are encoded at each gather or once a step.
-KEPT_IMAGES = [f"kept-images/{study}" for study in ("encoded-at-each-gather", "kept-images", "moments-bf16-encoded-at-each-gather",
+KEPT_IMAGES = [f"kept-images/{study}" for study in ("encoded-at-each-gather", "kept-images",
+                                                    "moments-bf16-encoded-at-each-gather",
                                                     "moments-bf16-kept-images")]
 # Four GPUs, without a shard in 16 bits beside the master.
-GATHERED_FROM_MASTER = ["18.7b-gathered-from-master", "18.7b-moments-bf16-in-backward", "18.7b-encoded-at-each-gather", "18.7b-kept-images",
+GATHERED_FROM_MASTER = ["18.7b-gathered-from-master", "18.7b-moments-bf16-in-backward", "18.7b-encoded-at-each-gather",
+                        "18.7b-kept-images",
                         "18.7b-kept-images-moments-bf16-in-backward", "6.86b-bf16-gradients", "6.86b-kept-images"]
-# By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
-# starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
+# By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since
+# 397c432, which starts the lanes of a rail in one NCCL group, with a bench_rails that does so too
+# (h200-2x2-emulated-b).
 STUDIES = {
-    "1x-NVIDIA-H200": {"offload-to-host/optimizer-and-largest-model": "h200-1x-host", "offload-to-host/optimizer-and-weights": "h200-1x-host",
-                       "steps-of-one-gpu": "h200-1x-host", "beside-pytorch/compiled": "h200-1x-host", "beside-pytorch/compiled-1.64b": "h200-1x-host"},
-    "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node", "many-reductions/two-at-a-time": "h200-4x-node",
-                       "beside-fsdp2": "h200-4x-node", **dict.fromkeys([*MEMORY, *KEPT_IMAGES], "h200-4x-node"), "weight-differences/1.64b-nvlink": "h200-4x-node",
+    "1x-NVIDIA-H200": {"offload-to-host/optimizer-and-largest-model": "h200-1x-host",
+                       "offload-to-host/optimizer-and-weights": "h200-1x-host",
+                       "steps-of-one-gpu": "h200-1x-host", "beside-pytorch/compiled": "h200-1x-host",
+                       "beside-pytorch/compiled-1.64b": "h200-1x-host"},
+    "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node",
+                       "many-reductions/two-at-a-time": "h200-4x-node",
+                       "beside-fsdp2": "h200-4x-node", **dict.fromkeys([*MEMORY, *KEPT_IMAGES], "h200-4x-node"),
+                       "weight-differences/1.64b-nvlink": "h200-4x-node",
                        **dict.fromkeys([*EMULATED_ON_TWO, *DIFFERENCES_ON_TWO], "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
-        **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-untuned", "1.64b-tuned", "6.86b", "18.7b-first-session", "18.7b-second-session",
+        **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-untuned", "1.64b-tuned", "6.86b",
+                                                                 "18.7b-first-session", "18.7b-second-session",
                                                                  "18.7b-bf16-gradients", *GATHERED_FROM_MASTER)},
         **{f"emulated-nodes/{study}": cluster for study, cluster in (
             ("1.64b-four-lanes", "h200-2x2-emulated"), ("1.64b-all-one-lane", "h200-2x2-emulated"),
@@ -51,13 +60,18 @@ STUDIES = {
 }
 CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
 # Steps that are not timed, of studies without a list of runs.
-WARM_UPS = {"gradients-in-bf16": 3, "copy-engines": 3, "deepspeed-tutorial": 5, "steps-of-one-gpu": 3, "many-reductions/two-at-a-time": 5}
+WARM_UPS = {"gradients-in-bf16": 3, "copy-engines": 3, "deepspeed-tutorial": 5, "steps-of-one-gpu": 3,
+            "many-reductions/two-at-a-time": 5}
 # Studies of programs that have two reductions under way; earlier programs began one when the one before it had ended.
-REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *MEMORY, *KEPT_IMAGES, *EMULATED_ON_TWO, *DIFFERENCES_ON_TWO, "weight-differences/1.64b-nvlink")}
-REDUCTIONS_TOGETHER |= {f"4x-NVIDIA-H200/{study}" for study in (*(f"beside-fsdp2/{each}" for each in GATHERED_FROM_MASTER), *DIFFERENCES_ON_FOUR)}
+REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *MEMORY,
+                                                               *KEPT_IMAGES, *EMULATED_ON_TWO, *DIFFERENCES_ON_TWO,
+                                                               "weight-differences/1.64b-nvlink")}
+REDUCTIONS_TOGETHER |= {f"4x-NVIDIA-H200/{study}"
+                        for study in (*(f"beside-fsdp2/{each}" for each in GATHERED_FROM_MASTER), *DIFFERENCES_ON_FOUR)}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
-CALIBRATED_ON = [f"beside-fsdp2/{run}" for run in ("1.64b-tuned/none", "6.86b/none", "18.7b-second-session/none", "18.7b-second-session/qwz-qgz")]
+CALIBRATED_ON = [f"beside-fsdp2/{run}" for run in ("1.64b-tuned/none", "6.86b/none", "18.7b-second-session/none",
+                                                   "18.7b-second-session/qwz-qgz")]
 # What layers lose beside kernels of NCCL they do not lose on one GPU: its own value of that constant.
 ALONE = "h200-1x-host"
 CALIBRATED_ALONE_ON = ["1x/steps-of-one-gpu/gpt-2.6b", "1x/steps-of-one-gpu/gpt-3.9b"]
@@ -65,7 +79,8 @@ ALONE_CONSTANT = ("gpu.layer_gap_us", "us a layer and pass on one GPU", 0, 300)
 # No bandwidth of these rails was measured apart: the one of the trace.
 CALIBRATED_RAILS_ON = "emulated-nodes/1.64b-4x4-sockets/none"
 RAIL_CONSTANT = ("rails.lanes.0.gb_per_s", "GB/s of a rail with 4 x 4 sockets, in one collective", 2, 30)
-RING = ("rails.ring_gb_per_s", "GB/s that leave a node in the vendor's ring; not fitted: published for 2 x 4 such nodes", 2, 30)
+RING = ("rails.ring_gb_per_s", "GB/s that leave a node in the vendor's ring; not fitted: published for 2 x 4 such "
+        "nodes", 2, 30)
 TWO_LANES = 1.4  # times what one carries: measured with default sockets
 
 CONSTANTS = [("gpu.step_share", "what kernels reach within a step, of what each reaches alone", 0.8, 1),
@@ -133,7 +148,8 @@ class Trace:
 
 
 def warm_ups(folder, study, stems):
-    """Steps that are not timed, by a run's stem; of one that its study does not list, as many as all of the listed ones have."""
+    """Steps that are not timed, by a run's stem; of one that its study does not list, as many as all of the listed ones
+    have."""
     if study in WARM_UPS:
         return dict.fromkeys(stems, WARM_UPS[study])
     with (folder / "runs.tsv").open() as file:
@@ -156,7 +172,8 @@ def features_of(stem):
 
 def read_traces(results):
     traces, seen = [], {}
-    for machine, study, cluster in [(machine, *study) for machine, studies in STUDIES.items() for study in studies.items()]:
+    for machine, study, cluster in [(machine, *study) for machine, studies in STUDIES.items()
+                                    for study in studies.items()]:
         folder = pathlib.Path(results) / machine / study
         files = sorted((folder if study in WARM_UPS else folder / "runs").glob("*.json"))
         untimed = warm_ups(folder, study, [file.stem for file in files])
@@ -171,7 +188,8 @@ def read_traces(results):
             config = json.loads(trace["config_json"])
             for key, before in (("copy_engines", "off"), ("rail_lanes", 1)):  # of a time before them
                 config["zeropp"].setdefault(key, before)
-            traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], json.dumps(config), trace["node_count"],
+            traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], json.dumps(config),
+                                trace["node_count"],
                                 trace["ranks_per_node"], 2 if f"{machine}/{study}" in REDUCTIONS_TOGETHER else 1))
     return traces
 
@@ -202,5 +220,6 @@ def fit(planner, traces, names, constants):
 
     low, high = [least for *_, least, _ in constants], [most for *_, most in constants]
     middle = [math.sqrt(a * b) if a > 0 else b / 2 for a, b in zip(low, high)]
-    found = scipy.optimize.least_squares(errors, middle, bounds=(low, high), x_scale=middle, diff_step=0.01, max_nfev=12)
+    found = scipy.optimize.least_squares(errors, middle, bounds=(low, high), x_scale=middle, diff_step=0.01,
+                                         max_nfev=12)
     return dict(zip(paths, map(float, found.x)))

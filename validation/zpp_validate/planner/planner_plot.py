@@ -1,4 +1,5 @@
-"""Predicted over known: published throughputs and own steps, those that constants were fitted on hollow. Used by planner.py."""
+"""Predicted over known: published throughputs and own steps, those that constants were fitted on hollow. Used by
+planner.py."""
 
 
 def draw(rows, traces, path):
@@ -7,7 +8,8 @@ def draw(rows, traces, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e4e4",
+    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+             "grid.color": "#e4e4e4",
              "axes.axisbelow": True}
     with matplotlib.rc_context(style):
         figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
@@ -23,7 +25,8 @@ def draw(rows, traces, path):
             scatter(right, some, color, kind)
         band(right, 120, 6000, 0.10)
         right.set(title="1 to 8 H200, ms a step", xlabel="measured", ylabel="predicted", xscale="log", yscale="log")
-        figure.suptitle("zpp_plan time (filled: predicted; hollow: constants were fitted on it; band: aim)", fontweight="bold")
+        figure.suptitle("zpp_plan time (filled: predicted; hollow: constants were fitted on it; band: aim)",
+                        fontweight="bold")
         figure.savefig(path, dpi=110)
         plt.close(figure)
 
@@ -39,4 +42,5 @@ def scatter(axes, points, color, label):
 def band(axes, low, high, share):
     ends = [low, high]
     axes.plot(ends, ends, color="#888888", linewidth=0.8)
-    axes.fill_between(ends, [end * (1 - share) for end in ends], [end * (1 + share) for end in ends], color="#dddddd", zorder=0)
+    axes.fill_between(ends, [end * (1 - share) for end in ends], [end * (1 + share) for end in ends],
+                      color="#dddddd", zorder=0)

@@ -12,21 +12,23 @@ VOCABULARY = 50257
 SEQUENCE = 1024
 HALF_A_UNIT = 0.5
 
-# Layers, width, heads: 18 B as the tutorial gives it. The other shapes are not published where we could read them; these have
-# the parameters, with a width of which two layers do not fit into DeepSpeed's max_live_parameters of 10^9.
+# Layers, width, heads: 18 B as the tutorial gives it. The other shapes are not published where we could read them;
+# these have the parameters, with a width of which two layers do not fit into DeepSpeed's max_live_parameters of 10^9.
 SHAPES = {18: (40, 6144, 48), 49: (61, 8192, 64), 138: (76, 12288, 96)}
 
-# (model, tokens, links): both ends of tokens, links and widths, two rows each. results/planner/README.md says what other choices give.
+# (model, tokens, links): both ends of tokens, links and widths, two rows each. results/planner/README.md says what
+# other choices give.
 FITTED_ON = [(18, 1024, 1), (18, 1024, 4), (49, 2048, 1), (49, 2048, 4)]
 
-# Same tokens, same links, another model, another throughput: no bandwidth model can tell 18 B from 49 B there unless layers
-# decide what is hidden, and 49 B equals 138 B to the digit.
+# Same tokens, same links, another model, another throughput: no bandwidth model can tell 18 B from 49 B there unless
+# layers decide what is hidden, and 49 B equals 138 B to the digit.
 CONTRADICTING = [((18, 1024, 1), (49, 1024, 1)), ((18, 2048, 1), (49, 2048, 1)), ((18, 1024, 4), (49, 1024, 4)),
                  ((18, 2048, 4), (49, 2048, 4)), ((49, 1024, 1), (138, 1024, 1)), ((49, 2048, 1), (138, 2048, 1))]
 
 # Where each constant stands in the cluster file, what it is, and what is plausible.
 CONSTANTS = [("gpu.products.*.forward_tflops", "TFLOP/s that matrix products reach, of 125", 80, 112),
-             ("engine.bytes_per_parameter", "bytes of memory traffic a parameter and step beside the products: copies, casts, "
+             ("engine.bytes_per_parameter", "bytes of memory traffic a parameter and step beside the products: "
+              "copies, casts, "
                                             "gradients in fp32", 40, 150),
              ("rails.lanes.0.gb_per_s", "GB/s that a link of 100 Gbit/s carries, of 12.5", 10, 12.1),
              ("engine.overlap", "part of what prefetching could hide that DeepSpeed hides", 0.3, 0.8)]
@@ -67,7 +69,8 @@ def operations(model, tokens):
 def shape_flags(model, sequence, micro_batch):
     layers, width, heads = SHAPES[model]
     return ["--num-layers", layers, "--hidden-size", width, "--num-attention-heads", heads, "--seq-length", sequence,
-            "--micro-batch-size", micro_batch, "--recompute-activations", "--fp16", "--backend", "cuda", "--copy-engines", "off", "--vocab-size",
+            "--micro-batch-size", micro_batch, "--recompute-activations", "--fp16", "--backend", "cuda",
+            "--copy-engines", "off", "--vocab-size",
             VOCABULARY]
 
 
@@ -93,7 +96,8 @@ def predict(planner, published, constants=None, keys=None):
 
 
 def predict_tutorial(planner, published):
-    """[(engine, phase, ms of the log, ms predicted)]. The log does not say how many links a node has: one is assumed."""
+    """[(engine, phase, ms of the log, ms predicted)]. The log does not say how many links a node has: one is
+    assumed."""
     log = published["tutorial_log"]
     model = log["model"]
     jobs = [{"cluster": CLUSTER, "flags": shape_flags(18, model["seq"], model["micro_batch"]) + flags + ["--nodes", 4]}
@@ -107,17 +111,20 @@ def predict_tutorial(planner, published):
 
 
 def unexplained(planner, published):
-    """[(what, step s, products s, links s, ps a parameter that are left)] of ZeRO++ over one link when nothing is hidden: what no rate
-    of products and links explains. The same engine on the same GPUs should have about the same left of each parameter."""
+    """[(what, step s, products s, links s, ps a parameter that are left)] of ZeRO++ over one link when nothing is
+    hidden: what no rate of products and links explains. The same engine on the same GPUs should have about the same
+    left of each parameter."""
     cluster = planner.description(CLUSTER)
     link, inside = cluster["rails"]["lanes"][0]["gb_per_s"] * 1e9, cluster["node_links"]["gb_per_s"] * 1e9
     products = cluster["gpu"]["products"][0]["forward_tflops"] * 1e12
     gpus = cluster["gpus_per_node"]
-    steps = [(f"{row['model_b']} B, {row['tokens_per_gpu']} tokens", row["model_b"], row["tokens_per_gpu"], cluster["nodes"],
+    steps = [(f"{row['model_b']} B, {row['tokens_per_gpu']} tokens", row["model_b"], row["tokens_per_gpu"],
+              cluster["nodes"],
               operations(row["model_b"], row["tokens_per_gpu"]) / (row["zeropp"] * 1e12))
              for row in published["throughput_tflops_per_gpu"]["rows"] if row["links"] == 1]
     log = published["tutorial_log"]
-    steps.append(("the log: 18 B, 512 tokens", 18, log["model"]["seq"], log["cluster"]["nodes"], log["zeropp"]["iteration_ms"] / 1e3))
+    steps.append(("the log: 18 B, 512 tokens", 18, log["model"]["seq"], log["cluster"]["nodes"],
+                  log["zeropp"]["iteration_ms"] / 1e3))
     rows = []
     for what, model, tokens, nodes, step in steps:
         layers, width, _ = SHAPES[model]
@@ -141,5 +148,6 @@ def fit(planner, published):
 
     low, high = [least for *_, least, _ in CONSTANTS], [most for *_, most in CONSTANTS]
     middle = [(a + b) / 2 for a, b in zip(low, high)]
-    found = scipy.optimize.least_squares(errors, middle, bounds=(low, high), x_scale=middle, diff_step=0.01, max_nfev=12)
+    found = scipy.optimize.least_squares(errors, middle, bounds=(low, high), x_scale=middle, diff_step=0.01,
+                                         max_nfev=12)
     return dict(zip(paths, map(float, found.x)))

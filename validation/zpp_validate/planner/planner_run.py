@@ -24,13 +24,15 @@ class Planner:
             if changes:
                 file = folder / "cluster.json"
                 file.write_text(json.dumps(changed(self.description(cluster), changes)))
-            command = [self.program, "time", "--cluster", file, "--output", folder, "--json", folder / "time.json", *flags]
+            command = [self.program, "time", "--cluster", file, "--output", folder, "--json", folder / "time.json",
+                       *flags]
             if config is not None:
                 (folder / "config.json").write_text(config)
                 command += ["--config", folder / "config.json"]
             done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
             if done.returncode != 0:
-                raise SystemExit(f"planner: error: {' '.join(map(str, command))} ended with {done.returncode}: {done.stderr}")
+                raise SystemExit(f"planner: error: {' '.join(map(str, command))} ended with {done.returncode}: "
+                                 f"{done.stderr}")
             return json.loads((folder / "time.json").read_text())["time"]
 
     def times(self, jobs):
@@ -43,12 +45,14 @@ class Planner:
 
 
 def changed(description, changes):
-    """`description` with other values at paths such as rails.lanes.0.gb_per_s; of products and attention: of every row."""
+    """`description` with other values at paths such as rails.lanes.0.gb_per_s; of products and attention: of every
+    row."""
     made = json.loads(json.dumps(description))
     for path, value in changes.items():
         keys, at = path.split("."), [made]
         for key in keys[:-1]:
-            at = [row for one in at for row in (one if key == "*" else [one[int(key)] if isinstance(one, list) else one[key]])]
+            at = [row for one in at
+                  for row in (one if key == "*" else [one[int(key)] if isinstance(one, list) else one[key]])]
         for one in at:
             one[keys[-1]] = value
     return made

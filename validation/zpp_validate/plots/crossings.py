@@ -1,8 +1,8 @@
 """From which size on a codec pays: where its time falls below that of the uncompressed collective, and stays there.
 
-The uncompressed time at a size is that of the fastest algorithm there which sends codec `none`: a codec has to beat what a user would
-run without it. Between two measured sizes the logarithm of the ratio of times is taken to be linear in that of the size. The
-interval is the bootstrap's: sizes of crossings of resampled medians (2.5 % to 97.5 %).
+The uncompressed time at a size is that of the fastest algorithm there which sends codec `none`: a codec has to beat
+what a user would run without it. Between two measured sizes the logarithm of the ratio of times is taken to be linear
+in that of the size. The interval is the bootstrap's: sizes of crossings of resampled medians (2.5 % to 97.5 %).
 """
 
 import math
@@ -65,8 +65,8 @@ class Crossing:
 
 
 def tables(rows, place):
-    """The rows of a sweep (sweep_file), parted into tables of those that can be compared; those of `place`. Sizes that were
-    rounded to nothing have no place on a logarithmic axis."""
+    """The rows of a sweep (sweep_file), parted into tables of those that can be compared; those of `place`. Sizes that
+    were rounded to nothing have no place on a logarithmic axis."""
     found = {}
     for key, row in rows.items():
         if key.place != place or key.size == 0:
@@ -79,7 +79,8 @@ def tables(rows, place):
 
 
 def crossing_of(sizes, log_ratios):
-    """`sizes` ascending, n of them; `log_ratios` [n, r]: logarithms of codec's over uncompressed time. The crossings, r of them."""
+    """`sizes` ascending, n of them; `log_ratios` [n, r]: logarithms of codec's over uncompressed time. The crossings, r
+    of them."""
     x = np.log(sizes)
     ratios = np.asarray(log_ratios, dtype=float)
     loses = ratios >= 0
@@ -93,7 +94,8 @@ def crossing_of(sizes, log_ratios):
 
 
 def crossing(table, series, resampling):
-    """Of one compressed series; None where no size has an uncompressed time beside its own. `resampling`: a Bootstrap."""
+    """Of one compressed series; None where no size has an uncompressed time beside its own. `resampling`: a
+    Bootstrap."""
     sizes = [size for size in table.sizes if size in table.rows[series] and table.baseline(size)]
     if not sizes:
         return None

@@ -5,8 +5,8 @@ usage: zpp-validate plan-plot FILE... --output DIR
 FILE is a JSON of zpp_plan estimate or zpp_plan time (--json). Written as PNG and SVG, whatever the files give:
 
   DIR/memory         of a rank, a bar a FILE of estimate, its parts stacked
-  DIR/scaling        bytes that leave a node in a step, over the number of nodes: a line for each configuration that is the same but for
-                     the nodes and the batch that follows from them
+  DIR/scaling        bytes that leave a node in a step, over the number of nodes: a line for each configuration that is
+                     the same but for the nodes and the batch that follows from them
   DIR/NAME-timeline  of each FILE of time (NAME is its name without .json): a lane a stream, a bar an operation
 
 Exit codes: 0 well, 2 a FILE cannot be read or is no such JSON, 5 cannot write.
@@ -47,8 +47,8 @@ def leaves_a_node(plan):
 
 
 def lines_of(plans):
-    """{name: [(nodes, bytes), ...]} of plans {stem: plan}: those of one configuration are a line, named by what all their stems begin with,
-    without a number at the end."""
+    """{name: [(nodes, bytes), ...]} of plans {stem: plan}: those of one configuration are a line, named by what all
+    their stems begin with, without a number at the end."""
     groups = {}
     for stem, plan in plans.items():
         same = {key: value for key, value in measurement.flat(plan["config"]) if key not in FOLLOWS}
@@ -63,7 +63,8 @@ def lines_of(plans):
 def lanes_of(plan):
     """{stream: [(operation, begin, length), ...]} in seconds, streams in the order in which they begin."""
     rows, lanes = plan["timeline"], {}
-    for stream, operation, begin, end in zip(*(rows[name] for name in ("stream", "operation", "begin", "end")), strict=True):
+    for stream, operation, begin, end in zip(*(rows[name] for name in ("stream", "operation", "begin", "end")),
+                                             strict=True):
         lanes.setdefault(stream, []).append((operation, begin, end - begin))
     return lanes
 
@@ -96,7 +97,8 @@ def draw_scaling(plans, stem):
     lines = lines_of(plans)
     for index, (name, points) in enumerate(lines.items()):
         nodes, sent = zip(*points)
-        axes.plot(nodes, [each / GB for each in sent], marker="o", markersize=4, label=name, color=COLORS[index % len(COLORS)],
+        axes.plot(nodes, [each / GB for each in sent], marker="o", markersize=4, label=name,
+                  color=COLORS[index % len(COLORS)],
                   linestyle=LINES[index // len(COLORS) % len(LINES)])
     axes.set_xscale("log", base=2)
     counts = sorted({nodes for points in lines.values() for nodes, _ in points})
@@ -140,7 +142,8 @@ def read(path):
             lines_of({path.stem: plan})
             memory_of(plan)
     except (KeyError, TypeError, ValueError) as error:
-        raise FileProblem(f"{path} is no JSON of zpp_plan estimate or time: {error!r}: name what --json wrote") from None
+        raise FileProblem(
+            f"{path} is no JSON of zpp_plan estimate or time: {error!r}: name what --json wrote") from None
     return plan
 
 
@@ -173,7 +176,8 @@ def main(words):
         arguments.output.mkdir(parents=True, exist_ok=True)
         names = draw(plans, arguments.output)
     except OSError as error:
-        print(f"plan-plot: error: {error.filename or arguments.output} cannot be written: {error.strerror}: name a folder that can be", file=sys.stderr)
+        print(f"plan-plot: error: {error.filename or arguments.output} cannot be written: {error.strerror}: name a "
+              f"folder that can be", file=sys.stderr)
         return 5
     for name in names:
         print(arguments.output / f"{name}.png")

@@ -2,15 +2,15 @@
 
 usage: zpp-validate plot FILE... --output DIR [--place out-of-place|in-place]
 
-FILE is the JSON of zpp_sweep; that of nccl-tests has no codecs and gives a line of bandwidth. For each collective, group, type and
-so on of each FILE (its name without .json begins the names of what is written, as PNG and SVG):
+FILE is the JSON of zpp_sweep; that of nccl-tests has no codecs and gives a line of bandwidth. For each collective,
+group, type and so on of each FILE (its name without .json begins the names of what is written, as PNG and SVG):
 
-  NAME-bandwidth  bus bandwidth over size, effective (uncompressed bytes) and wire (bytes sent), a line a codec and algorithm;
-                  the band is the 95 % interval of the median time
+  NAME-bandwidth  bus bandwidth over size, effective (uncompressed bytes) and wire (bytes sent), a line a codec and
+                  algorithm; the band is the 95 % interval of the median time
   NAME-speed-up   how many times faster than the fastest uncompressed algorithm at that size: size x codec and algorithm
 
-and DIR/crossings.md, which is printed too: the size from which each codec pays, with its 95 % interval. Exits with 2 when a file
-cannot be read.
+and DIR/crossings.md, which is printed too: the size from which each codec pays, with its 95 % interval. Exits with 2
+when a file cannot be read.
 """
 
 import math
@@ -37,8 +37,10 @@ TEXT_COLUMNS = {"collective", "codec", "algorithm"}
 RESAMPLES, SEED = 4000, 1
 plt.rcParams["svg.hashsalt"] = "zeropp"  # the same picture, the same bytes
 
-LEGEND = f"""pays from: the size above which the codec is faster than the fastest uncompressed algorithm, up to the largest one measured;
-between measured sizes the logarithm of the ratio of median times is interpolated. interval: 2.5 % to 97.5 % of {RESAMPLES} bootstrap
+LEGEND = f"""pays from: the size above which the codec is faster than the fastest uncompressed algorithm, up to the \
+largest one measured;
+between measured sizes the logarithm of the ratio of median times is interpolated. interval: 2.5 % to 97.5 % of \
+{RESAMPLES} bootstrap
 resamples (seed {SEED}). speed-up: over that algorithm at the largest size. <= and > name the ends of what was measured.
 """
 
@@ -58,7 +60,8 @@ def size_axis(axes, sizes):
 
 
 def bandwidth(table, title, stem):
-    """Of the median time: the file's bandwidth is that of its mean. The bandwidth times the time of a row is what it moved."""
+    """Of the median time: the file's bandwidth is that of its mean. The bandwidth times the time of a row is what it
+    moved."""
     figure, panels = plt.subplots(1, 2, figsize=(12, 5), layout="constrained", sharey=True)
     codecs = sorted({series.codec for series in table.rows}, key=lambda name: (name != "none", name))
     algorithms = sorted({series.algorithm for series in table.rows})
@@ -74,7 +77,8 @@ def bandwidth(table, title, stem):
                 continue
             color = COLORS[codecs.index(series.codec) % len(COLORS)]
             x, middle, low, high = zip(*points)
-            axes.plot(x, middle, color=color, linestyle=LINES[algorithms.index(series.algorithm) % len(LINES)], marker="o",
+            axes.plot(x, middle, color=color, linestyle=LINES[algorithms.index(series.algorithm) % len(LINES)],
+                      marker="o",
                       markersize=3, label=str(series))
             axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
         axes.set(title=f"{name} bus bandwidth", xlabel="size", yscale="log")
@@ -123,7 +127,8 @@ def main(words):
     parser = command_line.parser("plot", __doc__)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="JSON of zpp_sweep or nccl-tests")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--place", choices=list(sweep_file.PLACES.values()), default="out-of-place", help="[out-of-place]")
+    parser.add_argument("--place", choices=list(sweep_file.PLACES.values()), default="out-of-place",
+                        help="[out-of-place]")
     arguments = parser.parse_args(words)
     stems = [path.stem for path in arguments.files]
     if len(set(stems)) < len(stems):

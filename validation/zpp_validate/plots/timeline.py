@@ -2,16 +2,19 @@
 
 usage: zpp-validate timeline TRACE -o FILE.json
 
-TRACE is a trace (HDF5) or the JSON of zpp_train. A trace holds columns and sums, not events with a beginning; what is drawn says which
-of both it is, in the names of tracks and in the arguments of each slice:
+TRACE is a trace (HDF5) or the JSON of zpp_train. A trace holds columns and sums, not events with a beginning; what is
+drawn says which of both it is, in the names of tracks and in the arguments of each slice:
 
-  process "steps"        a slice a step, end to end in the order of /steps (pauses between steps are not recorded). Below it, on
-                         tracks of their own, forward, drawn from the step's beginning, and backward, drawn behind it or, where
-                         that would pass the step's end, up to it: lengths are recorded, beginnings are not. All are the largest over
-                         ranks, and of different ranks: together they may be longer than the step. Counters: exposed communication,
-                         bytes, loss, tokens a second. Evaluations are marks.
-  process "rank R"       /timers: what the host spent in each category over the whole training loop, largest first. A sum, not a sequence.
-  process "collectives"  /collectives: seconds of each row over the whole run, by phase; the largest over ranks. A sum, not a sequence.
+  process "steps"        a slice a step, end to end in the order of /steps (pauses between steps are not recorded).
+                         Below it, on tracks of their own, forward, drawn from the step's beginning, and backward, drawn
+                         behind it or, where that would pass the step's end, up to it: lengths are recorded, beginnings
+                         are not. All are the largest over ranks, and of different ranks: together they may be longer
+                         than the step. Counters: exposed communication, bytes, loss, tokens a second. Evaluations are
+                         marks.
+  process "rank R"       /timers: what the host spent in each category over the whole training loop, largest first. A
+                         sum, not a sequence.
+  process "collectives"  /collectives: seconds of each row over the whole run, by phase; the largest over ranks. A sum,
+                         not a sequence.
 
 Microseconds from the first step. Exits with 2 when the file cannot be read or holds no times.
 """
@@ -35,8 +38,8 @@ COUNTERS = {  # counter: columns of /steps, each a series of its
 
 
 class Timeline:
-    """Events in the trace-event format. Times come in whole nanoseconds, so that what nests does so exactly; they leave in
-    microseconds, as the format has them."""
+    """Events in the trace-event format. Times come in whole nanoseconds, so that what nests does so exactly; they leave
+    in microseconds, as the format has them."""
 
     def __init__(self):
         self.metadata, self.events = [], []
@@ -45,18 +48,21 @@ class Timeline:
         """A process, or a thread of one; both are shown in the order of their ids."""
         kind = "process" if thread is None else "thread"
         where = {"pid": process, "tid": thread or 0}
-        for what, value in (("name", {"name": text}), ("sort_index", {"sort_index": process if thread is None else thread})):
+        for what, value in (("name", {"name": text}),
+                            ("sort_index", {"sort_index": process if thread is None else thread})):
             self.metadata.append({"ph": "M", "name": f"{kind}_{what}", "args": value, **where})
 
     def slice(self, process, thread, name, begin, length, **arguments):
-        self.events.append({"ph": "X", "name": name, "cat": "zeropp", "pid": process, "tid": thread, "ts": begin, "dur": length,
+        self.events.append({"ph": "X", "name": name, "cat": "zeropp", "pid": process, "tid": thread, "ts": begin,
+                            "dur": length,
                             "args": arguments})
 
     def counter(self, process, name, begin, values):
         self.events.append({"ph": "C", "name": name, "pid": process, "tid": 0, "ts": begin, "args": values})
 
     def mark(self, process, thread, name, begin, **arguments):
-        self.events.append({"ph": "i", "s": "p", "name": name, "cat": "zeropp", "pid": process, "tid": thread, "ts": begin,
+        self.events.append({"ph": "i", "s": "p", "name": name, "cat": "zeropp", "pid": process, "tid": thread,
+                            "ts": begin,
                             "args": arguments})
 
     def end_to_end(self, process, thread, name, parts, **arguments):
@@ -71,7 +77,8 @@ class Timeline:
     def document(self, other):
         """Sorted by time, a slice before those inside of it."""
         ordered = sorted(self.events, key=lambda event: (event["ts"], -event.get("dur", 0)))
-        scaled = [{key: value / 1000 if key in ("ts", "dur") else value for key, value in event.items()} for event in ordered]
+        scaled = [{key: value / 1000 if key in ("ts", "dur") else value for key, value in event.items()}
+                  for event in ordered]
         return {"traceEvents": self.metadata + scaled, "displayTimeUnit": "ms", "otherData": other}
 
 
@@ -91,7 +98,8 @@ def finite(value):
 def add_steps(timeline, run):
     """/steps and /evaluations."""
     timeline.name(STEPS, f"steps ({LARGEST}; end to end)")
-    for thread, text in ((1, "step"), (2, "forward (beginning not recorded)"), (3, "backward (beginning not recorded)")):
+    for thread, text in ((1, "step"), (2, "forward (beginning not recorded)"),
+                         (3, "backward (beginning not recorded)")):
         timeline.name(STEPS, text, thread)
     begin, begins = 0, []
     for index, step in enumerate(rows(run["steps"])):
@@ -126,7 +134,8 @@ def add_timers(timeline, run):
         gpu = f", {at['gpu']}" if at["gpu"] else ""
         timeline.name(FIRST_RANK + rank, f"rank {rank} ({at['host']}, node {at['node']}{gpu})")
         timeline.name(FIRST_RANK + rank, f"time of the host ({SUM})", 1)
-        timeline.end_to_end(FIRST_RANK + rank, 1, "training loop", sorted(parts, key=lambda part: -part[1]), of=f"rank {rank}")
+        timeline.end_to_end(FIRST_RANK + rank, 1, "training loop", sorted(parts, key=lambda part: -part[1]),
+                            of=f"rank {rank}")
 
 
 def add_collectives(timeline, run):
@@ -137,14 +146,16 @@ def add_collectives(timeline, run):
     on_gpu = run["backend"] == "cuda"
     for thread, (phase, found) in enumerate(by_phase.items(), 1):
         timeline.name(COLLECTIVES, f"{phase} ({SUM})", thread)
-        parts = [(f"{row['operation']} {row['purpose']}: {row['algorithm']} {row['codec']}", nanoseconds(row["seconds"]), row)
+        parts = [(f"{row['operation']} {row['purpose']}: {row['algorithm']} {row['codec']}",
+                  nanoseconds(row["seconds"]), row)
                  for row in found]
         timeline.end_to_end(COLLECTIVES, thread, phase, parts, of=LARGEST,
                             time="to enqueue, of the host" if on_gpu else "in start and finish")
 
 
 SOURCES = {"steps": add_steps, "timers": add_timers, "collectives": add_collectives}
-ABOUT = ("app", "version", "run_id", "started_at", "backend", "transport", "world_size", "node_count", "emulated", "verdict")
+ABOUT = ("app", "version", "run_id", "started_at", "backend", "transport", "world_size", "node_count",
+         "emulated", "verdict")
 
 
 def timeline_of(run):
@@ -177,7 +188,8 @@ def main(words):
     try:
         arguments.output.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
-        print(f"timeline: error: {arguments.output} cannot be written: {error.strerror}: name a file in a folder that exists",
+        print(f"timeline: error: {arguments.output} cannot be written: {error.strerror}: name a file in a folder "
+              f"that exists",
               file=sys.stderr)
         return 2
     print(f"{arguments.output}: {len(document['traceEvents'])} events; open it at ui.perfetto.dev or chrome://tracing")

@@ -17,18 +17,21 @@ def train(trace, figure):
     steps = trace.columns["steps"]
     losses, times, volumes = figure.subplots(1, 3)
     losses.plot(steps["loss"], label="training")
-    losses.plot(*(trace.columns["evaluations"][name] for name in ("step", "loss")), marker="o", markersize=3, linestyle="none",
+    losses.plot(*(trace.columns["evaluations"][name] for name in ("step", "loss")), marker="o", markersize=3,
+                linestyle="none",
                 label="held-out")
     losses.set(title="Loss", ylabel="nats a token")
     losses.legend(frameon=False)
     times.plot(1e3 * np.array(steps["time"]), label="step")
-    for name, label in (("time_forward", "forward"), ("time_backward", "backward"), ("time_communication_exposed", "exposed communication")):
+    for name, label in (("time_forward", "forward"), ("time_backward", "backward"),
+                        ("time_communication_exposed", "exposed communication")):
         times.plot(1e3 * np.array(steps[name]), label=label, linewidth=0.8)
     times.set(title="Time, largest over ranks", ylabel="ms", ylim=(0, None))
     times.legend(frameon=False)
     for link, name in (("intra", "inside nodes"), ("inter", "between nodes")):
         volumes.plot(1e-6 * np.array(steps[f"bytes_{link}_node"]), label=name)
-        volumes.plot(1e-6 * np.array(steps[f"bytes_predicted_{link}_node"]), color="black", linestyle=":", linewidth=0.8)
+        volumes.plot(1e-6 * np.array(steps[f"bytes_predicted_{link}_node"]), color="black", linestyle=":",
+                     linewidth=0.8)
     volumes.set(title="Sent, over all ranks (dotted: predicted)", ylabel="MB (10\u2076 bytes)", ylim=(0, None))
     volumes.legend(frameon=False)
     for axes in (losses, times, volumes):
@@ -41,7 +44,8 @@ def sweep(trace, figure):
     for axes, which in zip(np.atleast_1d(figure.subplots(1, len(collectives))), collectives):
         own = [row for row in rows if (row["collective"], row["group"], row["type"]) == which]
         for way in dict.fromkeys((row["codec"], row["algorithm"]) for row in own):
-            points = sorted((row["size"], row["bus_bw"]) for row in own if (row["codec"], row["algorithm"]) == way and row["size"])
+            points = sorted((row["size"], row["bus_bw"]) for row in own if (row["codec"], row["algorithm"]) == way
+                            and row["size"])
             axes.plot(*zip(*points), marker="o", markersize=3, label=" ".join(way))
         axes.set(title=" ".join(which), xlabel="size", ylabel="bus bandwidth (GB/s)")
         axes.set_xscale("log", base=2)
@@ -63,7 +67,8 @@ def kernels(trace, figure):
     figure.set_size_inches(9, 1.5 + 0.2 * len(rows))
     axes = figure.subplots()
     axes.barh(range(len(rows)), [row["of_limit"] for row in rows], color="#0072b2")
-    axes.set_yticks(range(len(rows)), ["/".join(row[part] for part in ("kernel", "variant", "dtype", "shape")) for row in rows], fontsize=6)
+    axes.set_yticks(range(len(rows)), ["/".join(row[part] for part in ("kernel", "variant", "dtype", "shape"))
+                                       for row in rows], fontsize=6)
     axes.axvline(1, color="#444444", linewidth=0.8)
     axes.invert_yaxis()
     axes.set(title="Share of the ceiling that limits each kernel")
@@ -84,7 +89,8 @@ def plan(trace, figure):
     traffic, memory = figure.subplots(1, 2)
     phases = [row for row in trace.rows("traffic") if row["phase"] in ("forward", "backward", "update", "step")]
     for offset, (link, name) in enumerate((("intra", "inside nodes"), ("inter", "between nodes"))):
-        traffic.bar([index + 0.4 * offset for index, _ in enumerate(phases)], [1e-9 * row[f"bytes_{link}_node"] for row in phases], 0.4, label=name)
+        traffic.bar([index + 0.4 * offset for index, _ in enumerate(phases)],
+                    [1e-9 * row[f"bytes_{link}_node"] for row in phases], 0.4, label=name)
     traffic.set_xticks([index + 0.2 for index, _ in enumerate(phases)], [row["phase"] for row in phases])
     traffic.set(title="Sent in a step, over all ranks", ylabel="GB (10\u2079 bytes)")
     traffic.legend(frameon=False)
@@ -99,9 +105,11 @@ def plan_search(trace, figure):
     timed = not any(np.isnan(row["seconds"]) for row in rows)
     for nodes in sorted({row["nodes"] for row in rows}):
         own = [row for row in rows if row["nodes"] == nodes]
-        axes.plot([row["memory"] / 2**30 for row in own], [row["seconds"] if timed else 1e-9 * row["bytes_inter_node"] / nodes for row in own],
+        axes.plot([row["memory"] / 2**30 for row in own],
+                  [row["seconds"] if timed else 1e-9 * row["bytes_inter_node"] / nodes for row in own],
                   marker="o", markersize=3, linestyle="none", label=f"{nodes} nodes")
-    axes.set(title="Configurations that no other beats", xlabel="GiB of a rank", ylabel="s a step" if timed else "GB out of a node in a step")
+    axes.set(title="Configurations that no other beats", xlabel="GiB of a rank", ylabel="s a step" if timed
+             else "GB out of a node in a step")
     axes.legend(frameon=False)
 
 
@@ -123,7 +131,8 @@ def comparison(trace, figure):
     bars, rows = figure.subplots(1, 2), trace.rows("comparison")
     timed = not any(np.isnan(row["step_seconds"]) for row in rows)
     second = [1e3 * row["step_seconds"] if timed else row["memory"] / 2**30 for row in rows]
-    for axes, values, title, unit in ((bars[0], [1e-9 * row["bytes_out_of_node"] for row in rows], "Out of a node in a step", "GB (10\u2079 bytes)"),
+    for axes, values, title, unit in ((bars[0], [1e-9 * row["bytes_out_of_node"] for row in rows],
+                                       "Out of a node in a step", "GB (10\u2079 bytes)"),
                                       (bars[1], second, *(("Step", "ms") if timed else ("Memory of a rank", "GiB")))):
         axes.barh([row["feature"] for row in rows], values)
         axes.invert_yaxis()
@@ -131,7 +140,8 @@ def comparison(trace, figure):
 
 
 PICTURES = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
-            "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even, "plan compare": comparison}
+            "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even,
+            "plan compare": comparison}
 
 
 def figure_of(trace):

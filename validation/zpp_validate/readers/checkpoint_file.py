@@ -1,4 +1,5 @@
-"""What a checkpoint folder step-... holds: arrays put together from the ranks' files, and the slices in which they lie there.
+"""What a checkpoint folder step-... holds: arrays put together from the ranks' files, and the slices in which they lie
+there.
 
 Digests are not looked at: the command zpp-validate checkpoint does.
 """

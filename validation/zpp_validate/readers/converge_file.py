@@ -1,6 +1,7 @@
 """A trace of zpp_converge as objects: settings, their runs with curves, and which runs of two settings belong together.
 
-A run is paired with the baseline's run that began from the same seed and saw the same data in the same order: (seed, data_hash).
+A run is paired with the baseline's run that began from the same seed and saw the same data in the same order: (seed,
+data_hash).
 """
 
 import json
@@ -119,10 +120,11 @@ class Run:
 
     @property
     def diverged(self):
-        """A loss of a step that was taken, or a held-out loss, is not finite, or the last step was skipped, unless a dynamic loss scale was tried
-        in it and the run has all its steps; or all steps were. A result, not an error."""
+        """A loss of a step that was taken, or a held-out loss, is not finite, or the last step was skipped, unless a
+        dynamic loss scale was tried in it and the run has all its steps; or all steps were. A result, not an error."""
         taken = [loss for loss, skipped in zip(self.losses, self.skips) if not skipped]
-        ended = bool(self.skips) and (all(self.skips) or bool(self.skips[-1]) and (not self.searches or self.steps < self.planned))
+        ended = bool(self.skips) and (all(self.skips) or bool(self.skips[-1])
+                                      and (not self.searches or self.steps < self.planned))
         return not all(map(math.isfinite, taken + [loss for _, loss in self.evaluations])) or ended
 
 
@@ -138,7 +140,8 @@ class Study:
                 raise ValueError(f"/runs: run {run.index} is of setting {run.setting}, which is not there")
             own = self.settings[run.setting].runs
             if run.key in own and self.settings[run.setting].level in TOKEN_LEVELS:
-                raise ValueError(f"setting {self.settings[run.setting].name}: seed {run.seed} ran twice on the same data")
+                raise ValueError(f"setting {self.settings[run.setting].name}: seed {run.seed} ran twice on the "
+                                 f"same data")
             own[run.key] = run
             run.searches, run.planned = self.settings[run.setting].loss_scale_search
         for row in trace.rows("steps"):
@@ -152,7 +155,8 @@ class Study:
         for row in trace.rows("held_out_parts"):
             run = self.run_of(row, "held_out_parts")
             if row["part"] != len(run.parts):
-                raise ValueError(f"/held_out_parts: run {run.index} has part {row['part']} where {len(run.parts)} comes")
+                raise ValueError(f"/held_out_parts: run {run.index} has part {row['part']} where "
+                                 f"{len(run.parts)} comes")
             run.parts.append(row["loss"])
         for row in trace.rows("averaged_weights"):
             run = self.run_of(row, "averaged_weights")
@@ -167,7 +171,8 @@ class Study:
         return self.runs[row["run"]]
 
     def part_batches(self, run, data):
-        """Of a run, as the trainer deals batches to parts: side by side, and as many of them as the held-out data have."""
+        """Of a run, as the trainer deals batches to parts: side by side, and as many of them as the held-out data
+        have."""
         setting = self.setting_of(run)
         try:
             config = json.loads(setting.config_json)
@@ -183,7 +188,8 @@ class Study:
         return self.settings[run.setting]
 
     def compared(self):
-        """(setting, its baseline) of all that are judged by their loss, are no baseline themselves, and did not diverge."""
+        """(setting, its baseline) of all that are judged by their loss, are no baseline themselves, and did not
+        diverge."""
         return [(setting, self.by_name[setting.baseline]) for setting in self.settings
                 if setting.level in TOKEN_LEVELS and setting.baseline and not setting.diverged]
 

@@ -55,7 +55,8 @@ def of_rails(run):
 def attributes(path):
     """What a trace says of its matrix: the sizes of its messages and the threshold."""
     with h5py.File(path, "r") as file:
-        return {name: value.item() for group in ("fabric", "fabric_typical") for name, value in file[group].attrs.items() if hasattr(value, "item")}
+        return {name: value.item() for group in ("fabric", "fabric_typical")
+                for name, value in file[group].attrs.items() if hasattr(value, "item")}
 
 
 def read(path, run):
@@ -65,7 +66,8 @@ def read(path, run):
         if not is_json:
             run = {**run, **attributes(path)}
         place = (run["provenance"] if is_json else run)["ranks"]
-        ranks = [(node, gpu or host) for node, gpu, host in zip(place["node"], place["gpu"], place["host"], strict=True)]
+        ranks = [(node, gpu or host) for node, gpu, host in zip(place["node"], place["gpu"], place["host"],
+                                                                strict=True)]
         size, rail_size = run["message_bytes"], run["rail_bytes"]
         nodes, times = [node for node, _ in ranks], {}
 

@@ -34,7 +34,8 @@ def parse(line):
         raise ValueError(f"unknown kind '{kind}'")
     if end < begin:
         raise ValueError("ends before it begins")
-    return Activity(begin, end, device, stream, kind, what if kind == "kernel" else "", 0 if kind == "kernel" else int(what))
+    return Activity(begin, end, device, stream, kind, what if kind == "kernel" else "", 0 if kind == "kernel"
+                    else int(what))
 
 
 def read(path):

@@ -1,6 +1,7 @@
 """A file of measured times, whoever wrote it, as rows of samples; and which two may be compared.
 
-Reads a trace or a JSON of zpp_train, of zpp_sweep and of zpp_kernels, and the JSON of nccl-tests. Raises FileProblem with one line.
+Reads a trace or a JSON of zpp_train, of zpp_sweep and of zpp_kernels, and the JSON of nccl-tests. Raises FileProblem
+with one line.
 """
 
 import math
@@ -19,8 +20,9 @@ DIFFERENCES_SHOWN = 8
 
 @dataclass
 class Measurement:
-    """One file. `rows`: key -> sweep_file.Row, microseconds. `layout`: ranks and nodes. `work`: what has to be equal for times to
-    be comparable at all. `sent`: bytes of the median step by link, {} of a sweep. `program`: that wrote the file."""
+    """One file. `rows`: key -> sweep_file.Row, microseconds. `layout`: ranks and nodes. `work`: what has to be equal
+    for times to be comparable at all. `sent`: bytes of the median step by link, {} of a sweep. `program`: that wrote
+    the file."""
 
     path: Path
     rows: dict
@@ -42,7 +44,8 @@ def read_training(path, run, warmup):
     sent = {name: statistics.median_low(steps[name][warmup:]) for name in BYTES}
     config = run["config"]
     tokens = config["train_batch_size"] * config["zeropp"]["model"].get("seq_length", 1)
-    return Measurement(path, {"step time": sweep_file.Row(times)}, layout_of(run), machine_of(run), config, f"{tokens} tokens a step",
+    return Measurement(path, {"step time": sweep_file.Row(times)}, layout_of(run), machine_of(run), config,
+                       f"{tokens} tokens a step",
                        config_hash=run["config_hash"], sent=sent)
 
 
@@ -56,7 +59,8 @@ def read_sweep(path, document):
 
 def read_kernels(path, document):
     """Rows of kernels by their name; `work` is the back end."""
-    rows = {"/".join(row[part] for part in ("kernel", "variant", "dtype", "shape")): sweep_file.Row(row["samples"], row["time"])
+    rows = {"/".join(row[part] for part in ("kernel", "variant", "dtype", "shape")): sweep_file.Row(row["samples"],
+                                                                                                    row["time"])
             for row in document["rows"] if row["samples"]}
     return Measurement(path, rows, counted(document["threads"], "thread"), (document["device"],), document["config"],
                        f"kernels on {document['backend']}")
@@ -76,8 +80,10 @@ def read_times(path, run):
     """Of a trace of zpp_sweep or zpp_kernels."""
     if run["app"] == "sweep":
         rows = trace_times.sweep_rows(run)
-        return Measurement(path, rows, layout_of(run), machine_of(run), run["config"], collectives={key.collective for key in rows})
-    return Measurement(path, trace_times.kernel_rows(run), layout_of(run), machine_of(run), run["config"], f"kernels on {run['backend']}")
+        return Measurement(path, rows, layout_of(run), machine_of(run), run["config"],
+                           collectives={key.collective for key in rows})
+    return Measurement(path, trace_times.kernel_rows(run), layout_of(run), machine_of(run), run["config"],
+                       f"kernels on {run['backend']}")
 
 
 def read_file(path, warmup):
@@ -93,7 +99,8 @@ def read_file(path, warmup):
         elif run.get("schema") == run_file.SCHEMA and "steps" in run and run.get("app", "train") == "train":
             measured, verdict = read_training(path, run, warmup), run["verdict"]
         else:
-            raise FileProblem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that one of them wrote")
+            raise FileProblem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that "
+                              f"one of them wrote")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise FileProblem(f"{path} is not as its program writes it: {error!r}: measure again") from None
     if verdict != "VALID":
@@ -110,11 +117,14 @@ def program_of(run):
     schema = run.get("schema")
     if schema == run_file.SCHEMA:
         return f"zpp_{run.get('app', 'train')}"
-    return {sweep_file.SCHEMA: "zpp_sweep", KERNELS_SCHEMA: "zpp_kernels"}.get(schema, "nccl-tests" if sweep_file.is_sweep(run) else "unknown")
+    return {sweep_file.SCHEMA: "zpp_sweep", KERNELS_SCHEMA: "zpp_kernels"}.get(schema, "nccl-tests"
+                                                                               if sweep_file.is_sweep(run)
+                                                                               else "unknown")
 
 
 def program_of_files(*paths):
-    """The name of the program that wrote the first of the files, or folders of traces, that says so; "unknown" where none does."""
+    """The name of the program that wrote the first of the files, or folders of traces, that says so; "unknown" where
+    none does."""
     for path in paths:
         try:
             name = program_of(run_file.read(next(path.rglob("*.h5"), path)))
@@ -148,7 +158,8 @@ def select(measured, collectives):
     """Leaves the rows of `collectives` (all where empty). Raises FileProblem where there are none to choose from."""
     if collectives:
         if not measured.collectives:
-            raise FileProblem(f"{measured.path} is of a training run or of kernels, which --collective says nothing of: leave it out")
+            raise FileProblem(f"{measured.path} is of a training run or of kernels, which --collective says nothing "
+                              f"of: leave it out")
         measured.rows = {key: row for key, row in measured.rows.items() if key.collective in collectives}
         measured.collectives &= collectives
 
@@ -164,11 +175,13 @@ def require_comparable(a, b, across_machines):
         raise FileProblem(f"{pair} measured other collectives: {names[0]} / {names[1]}: "
                           + (f"give --collective {common}" if common else "measure the same ones"))
     if a.work != b.work:
-        raise FileProblem(f"{pair} did other work: {a.work or '-'} / {b.work or '-'}: train with the same batch and sequence, or measure the same back end")
+        raise FileProblem(f"{pair} did other work: {a.work or '-'} / {b.work or '-'}: train with the same batch and "
+                          f"sequence, or measure the same back end")
     for what, before, after in (("ranks and nodes", a.layout, b.layout),
                                 ("machines", machine_text(a.machine), machine_text(b.machine))):
         if before != after and not across_machines:
-            raise FileProblem(f"{pair} are of other {what}: {before} / {after}: measure again there, or give --across-machines")
+            raise FileProblem(f"{pair} are of other {what}: {before} / {after}: measure again there, or give "
+                              f"--across-machines")
 
 
 def place(measured):
@@ -197,12 +210,14 @@ def differences(a, b):
 
 
 def other_bytes(a, b):
-    """What a run of the same configuration sends a step, or a row of a sweep of the same ranks, that it did not send before, as
-    texts."""
+    """What a run of the same configuration sends a step, or a row of a sweep of the same ranks, that it did not send
+    before, as texts."""
     found = []
     if a.layout == b.layout:
         pairs = ((key, row.wire_bytes, b.rows[key].wire_bytes) for key, row in a.rows.items() if key in b.rows)
-        found += [f"{key} sends {after}, was {before}" for key, before, after in pairs if None not in (before, after) and before != after]
+        found += [f"{key} sends {after}, was {before}" for key, before, after in pairs if None not in (before, after)
+                  and before != after]
     if a.config_hash != b.config_hash:
         return found
-    return found + [f"{name} a step {b.sent[name]}, was {a.sent[name]}" for name in a.sent if a.sent[name] != b.sent[name]]
+    return found + [f"{name} a step {b.sent[name]}, was {a.sent[name]}" for name in a.sent
+                    if a.sent[name] != b.sent[name]]

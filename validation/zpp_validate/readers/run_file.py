@@ -36,7 +36,8 @@ def read(path):
     try:
         run = read_trace(path) if h5py.is_hdf5(path) else json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
-        raise FileProblem(f"{path} cannot be read: {' '.join(str(error).split())}: name a trace or a JSON of a run that "
+        raise FileProblem(f"{path} cannot be read: {' '.join(str(error).split())}: name a trace or a JSON of a "
+                          f"run that "
                           "ended") from None
     if not isinstance(run, dict):
         raise FileProblem(f"{path} holds no object: name the JSON that a program wrote with --json or -J")

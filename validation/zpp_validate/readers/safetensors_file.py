@@ -8,7 +8,8 @@ STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 def read(path):
-    """{name: values as fp32}, {name: F32, F16 or BF16}. Raises ValueError, KeyError or OSError for what is no such file."""
+    """{name: values as fp32}, {name: F32, F16 or BF16}. Raises ValueError, KeyError or OSError for what is no such
+    file."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + length])
@@ -35,4 +36,5 @@ def write(path, tensors):
         header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [end, end + 4 * values.size]}
         end += 4 * values.size
     text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(values.astype("<f4").tobytes() for values in tensors.values()))
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(values.astype("<f4").tobytes()
+                                                                       for values in tensors.values()))

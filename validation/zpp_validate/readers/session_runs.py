@@ -10,8 +10,8 @@ from zpp_validate import command_line
 
 
 def read(study, session):
-    """({name: summary, with `warmup` and its path, `summary`}, [names of runs that failed]) of `session`, or the last one. Of a run that writes
-    no summary these two alone."""
+    """({name: summary, with `warmup` and its path, `summary`}, [names of runs that failed]) of `session`, or the last
+    one. Of a run that writes no summary these two alone."""
     with open(study / "runs.tsv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     session = session or rows[-1]["session"]
@@ -20,14 +20,15 @@ def read(study, session):
     for name, row in found.items():
         if row["exit"] == "0":
             summary = study / "runs" / f"{row['stem']}.json"
-            runs[name] = {**(json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}), "warmup": int(row["warmup"]),
+            runs[name] = {**(json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}),
+                          "warmup": int(row["warmup"]),
                           "summary": summary}
     return runs, [name for name in found if name not in runs]
 
 
 def main(words, command, description, needed, table_of, partial=False):
-    """Exit code. `table_of(runs)`: the table, and whether the runs are as they have to be. `partial`: of the runs that did not fail there is a
-    table, as long as those in `needed` are there."""
+    """Exit code. `table_of(runs)`: the table, and whether the runs are as they have to be. `partial`: of the runs that
+    did not fail there is a table, as long as those in `needed` are there."""
     parser = command_line.parser(command, description)
     parser.add_argument("study", type=Path)
     parser.add_argument("--session")

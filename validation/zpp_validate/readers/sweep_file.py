@@ -1,8 +1,8 @@
 """The rows of a sweep over collectives, from the JSON of zpp_sweep or of nccl-tests (option -J).
 
-zpp_sweep has nccl-tests' keys and its own beside them. What nccl-tests' files lack is what nccl-tests runs: codec `none`,
-algorithm `native`, group `world`. Their collective is the name of the program, and they hold no samples, but a row again for
-each of the -N cycles: rows of one key are samples of it, as are `samples` of a row.
+zpp_sweep has nccl-tests' keys and its own beside them. What nccl-tests' files lack is what nccl-tests runs: codec
+`none`, algorithm `native`, group `world`. Their collective is the name of the program, and they hold no samples, but a
+row again for each of the -N cycles: rows of one key are samples of it, as are `samples` of a row.
 """
 
 import math
@@ -30,16 +30,17 @@ class Key(NamedTuple):
     place: str
 
     def __str__(self):
-        words = [self.collective, self.codec, self.algorithm, self.group, self.transport, bytes_text(self.size), self.type, self.place]
+        words = [self.collective, self.codec, self.algorithm, self.group, self.transport, bytes_text(self.size),
+                 self.type, self.place]
         words += [self.redop] if self.redop not in ("none", "") else []
         return " ".join(words + ([f"root {self.root}"] if self.root >= 0 else []))
 
 
 @dataclass
 class Row:
-    """`samples`: microseconds, maximum over ranks; of a file without them, the one time that it has. Bandwidths in GB/s, and the
-    bytes of one run over all ranks, None where the file has none; bandwidths are those of `time`. Of several cells, those of the
-    last."""
+    """`samples`: microseconds, maximum over ranks; of a file without them, the one time that it has. Bandwidths in
+    GB/s, and the bytes of one run over all ranks, None where the file has none; bandwidths are those of `time`. Of
+    several cells, those of the last."""
 
     samples: list = field(default_factory=list)
     time: float = math.nan
@@ -50,7 +51,8 @@ class Row:
 
 @dataclass
 class Sweep:
-    """`layout`: ranks and nodes, `machine`: what they ran on, `verdict`: VALID or why not, `config`: what was asked for."""
+    """`layout`: ranks and nodes, `machine`: what they ran on, `verdict`: VALID or why not, `config`: what was asked
+    for."""
 
     rows: dict
     layout: str
@@ -108,7 +110,8 @@ def read_rows(document):
         else:
             names = (collective_of(document), "none", "native", "world", "nccl")
         for place, text in PLACES.items():
-            if not result.get(place) or "cpu_time" in result[place]:  # -C: the time to enqueue is none of the collective
+            # -C: the time to enqueue is none of the collective.
+            if not result.get(place) or "cpu_time" in result[place]:
                 continue
             key = Key(*names, int(result["size"]), result["type"], str(result["redop"]), int(result["root"]), text)
             add(rows.setdefault(key, Row()), result[place])

@@ -54,15 +54,18 @@ class Trace:
     def groups(self):
         """By their names, the columns of those that the file has to have."""
         of_gpus = fmt.GPU_COLUMNS if self.app in fmt.SAMPLES_GPUS and self.attributes.get("backend") == "cuda" else {}
-        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus, **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
+        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus,
+                **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
                 **(fmt.CODEC_COLUMNS if self.own().get("codec_schedule") or self.is_adaptive() else {}),
                 **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {}),
                 **(fmt.AVERAGED_COLUMNS if self.own().get("averaged_steps", 0) > 0 else {}),
-                **(fmt.COPY_COLUMNS if self.own().get("weight_differences") and self.own().get("hash_parameters", True) else {}),
+                **(fmt.COPY_COLUMNS if self.own().get("weight_differences") and self.own().get("hash_parameters", True)
+                   else {}),
                 **(fmt.CHECKPOINT_COLUMNS if self.own().get("checkpoint", {}).get("save") else {})}
 
     def own(self):
-        """The object zeropp of the configuration of zpp_train; empty for another program, or where it cannot be read."""
+        """The object zeropp of the configuration of zpp_train; empty for another program, or where it cannot be
+        read."""
         try:
             own = json.loads(self.attributes["config_json"])["zeropp"] if self.app == "train" else {}
         except (ValueError, KeyError, TypeError):

@@ -1,5 +1,5 @@
-"""What a complete trace holds: the fixed parts of lib/trace/README.md, as tables, one a program. The one description of names, types and
-units that every reader here checks a file against."""
+"""What a complete trace holds: the fixed parts of lib/trace/README.md, as tables, one a program. The one description of
+names, types and units that every reader here checks a file against."""
 
 SCHEMA = "zeropp-trace"
 SCHEMA_VERSION = "1.7"
@@ -7,26 +7,32 @@ SCHEMA_VERSION = "1.7"
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",
     "mpi_library", "hdf5_version", "kokkos_version", "blas_library", "cuda_versions", "backend",
-    "transport", "kernels", "run_id", "started_at", "command_line", "config_json", "config_hash", "parameters_hash", "verdict", "interrupted")
+    "transport", "kernels", "run_id", "started_at", "command_line", "config_json", "config_hash", "parameters_hash",
+    "verdict", "interrupted")
 INTEGER_ATTRIBUTES = (
     "complete", "git_dirty", "world_size", "node_count", "ranks_per_node", "emulated", "seed",
     "first_step", "deterministic")
 REAL_ATTRIBUTES = ("flops_per_token", "hardware_flops_per_token")
 
-# A column is "KIND UNIT", the unit left out where there is none. Kinds of NumPy types: f real, u unsigned integer, S text.
+# A column is "KIND UNIT", the unit left out where there is none. Kinds of NumPy types: f real, u unsigned integer, S
+# text.
 COLUMNS = {
     "ranks": {"host": "S", "node": "u", "local_rank": "u", "pid": "u",
               "gpu": "S", "gpu_uuid": "S", "gpu_pci": "S"},
-    "units": {"name": "S", "elements": "u elements", "flat": "u elements", "padded": "u elements", "shard": "u elements",
+    "units": {"name": "S", "elements": "u elements", "flat": "u elements", "padded": "u elements",
+              "shard": "u elements",
               "gathers_forward": "u gathers per micro-step", "gathers_backward": "u gathers per micro-step"},
     "tensors": {"unit": "u", "name": "S", "elements": "u elements", "offset": "u elements"},
-    "layers": {"name": "S", "units": "S", "flops_per_token": "f operations", "hardware_flops_per_token": "f operations"},
+    "layers": {"name": "S", "units": "S", "flops_per_token": "f operations",
+               "hardware_flops_per_token": "f operations"},
     "steps": {"loss": "f nats per token", "grad_norm": "f 1", "time": "f s", "tokens_per_second": "f tokens/s",
               "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes", "bytes_predicted_intra_node": "u bytes",
               "bytes_predicted_inter_node": "u bytes", "learning_rate": "f 1", "loss_scale": "f 1", "skipped": "u bool",
-              "time_forward": "f s", "time_backward": "f s", "time_communication_exposed": "f s", "time_gather": "f s", "time_reduce": "f s",
+              "time_forward": "f s", "time_backward": "f s", "time_communication_exposed": "f s", "time_gather": "f s",
+              "time_reduce": "f s",
               "time_optimizer": "f s", "time_offload_wait": "f s"},
-    "evaluations": {"step": "u steps", "loss": "f nats per token", "bits_per_byte": "f bits per byte", "batches": "u micro-batches"},
+    "evaluations": {"step": "u steps", "loss": "f nats per token", "bits_per_byte": "f bits per byte",
+                    "batches": "u micro-batches"},
     "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S",
                     "group": "S", "path": "S", "modelled": "u bool", "calls": "u calls", "logical_bytes": "u bytes",
                     "wire_bytes_intra": "u bytes", "wire_bytes_inter": "u bytes", "seconds": "f s"},
@@ -40,34 +46,45 @@ TRAINING_ONLY = {"kernels", "parameters_hash", "first_step", "deterministic", *R
 KERNELS_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "ceilings": {"name": "S", "unit": "S", "amount": "f", "rate": "f unit"},
-    "results": {"kernel": "S", "variant": "S", "dtype": "S", "shape": "S", "path": "S", "read": "f bytes", "written": "f bytes",
-                "operations": "f operations", "arithmetic": "S", "sets": "u sets", "runs": "u runs", "time": "f us", "time_low": "f us", "time_high": "f us",
+    "results": {"kernel": "S", "variant": "S", "dtype": "S", "shape": "S", "path": "S", "read": "f bytes",
+                "written": "f bytes",
+                "operations": "f operations", "arithmetic": "S", "sets": "u sets", "runs": "u runs", "time": "f us",
+                "time_low": "f us", "time_high": "f us",
                 "p95": "f us", "cv": "f 1", "limit": "S", "of_limit": "f 1", "of_copy": "f 1", "verdict": "S"},
     "samples": {"result": "u", "time": "f s"},
 }
 
 # Where the configuration measures quantization errors.
-ERROR_COLUMNS = {"errors": {"step": "u steps", "kind": "S", "unit_kind": "S", "relative_l2": "f 1", "cosine": "f 1", "largest": "f 1",
+ERROR_COLUMNS = {"errors": {"step": "u steps", "kind": "S", "unit_kind": "S", "relative_l2": "f 1", "cosine": "f 1",
+                            "largest": "f 1",
                             "norm_ratio": "f 1"}}
 # Where codecs depend on step or unit, and where widths are chosen.
-CODEC_COLUMNS = {"codecs": {"step": "u steps", "unit": "u", "weights": "S", "gradients_intra": "S", "gradients_inter": "S"}}
-WIDTH_COLUMNS = {"adaptive_bits": {"step": "u steps", "unit": "u", "bits": "u bits", "error": "f 1", "bytes": "u bytes", "chosen": "u bool"}}
+CODEC_COLUMNS = {"codecs": {"step": "u steps", "unit": "u", "weights": "S", "gradients_intra": "S",
+                            "gradients_inter": "S"}}
+WIDTH_COLUMNS = {"adaptive_bits": {"step": "u steps", "unit": "u", "bits": "u bits", "error": "f 1", "bytes": "u bytes",
+                                   "chosen": "u bool"}}
 # Where nodes send weight differences, and weights are hashed.
 COPY_COLUMNS = {"weight_copies": {"hash": "S"}}
 # Where the run saves itself.
-CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "time_paused": "f s", "time_writing": "f s"}}
+CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "time_paused": "f s",
+                                      "time_writing": "f s"}}
 # Where the mean of the last weights is evaluated.
 AVERAGED_COLUMNS = {"averaged_weights": {"steps": "u steps", "loss": "f nats per token", "batches": "u micro-batches"}}
-MAY_BE_EMPTY = {"checkpoints", "averaged_weights", "evaluations", "counters", "gpus", "errors", "adaptive_bits", "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
+MAY_BE_EMPTY = {"checkpoints", "averaged_weights", "evaluations", "counters", "gpus", "errors", "adaptive_bits",
+                "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
 # A matrix without a level has none of its rows; a group of the second kind may be missing with all its columns.
-MAY_BE_EMPTY_OF = {"converge": {"steps", "held_out_parts", "averaged_weights", "errors", "quadratic", "quadratic_runs", "checks"}}
-MAY_BE_MISSING_OF = {"converge": {"errors", "held_out_parts", "averaged_weights"}}  # where no setting asks for it; in files of earlier versions
+MAY_BE_EMPTY_OF = {"converge": {"steps", "held_out_parts", "averaged_weights", "errors", "quadratic",
+                                "quadratic_runs", "checks"}}
+# Where no setting asks for it; in files of earlier versions.
+MAY_BE_MISSING_OF = {"converge": {"errors", "held_out_parts", "averaged_weights"}}
 # Traces of these programs have samples of GPUs, with the back end cuda only.
 SAMPLES_GPUS = ("train", "sweep")
-GPU_COLUMNS = {"gpus": {"rank": "u", "time": "f s", "sm_clock": "f MHz", "memory_clock": "f MHz", "power": "f W", "temperature": "f degC",
+GPU_COLUMNS = {"gpus": {"rank": "u", "time": "f s", "sm_clock": "f MHz", "memory_clock": "f MHz", "power": "f W",
+                        "temperature": "f degC",
                         "utilization": "f %", "memory_utilization": "f %", "reasons": "S"}}
 GPU_ATTRIBUTES = {"period": "f", "absent": "S", "throttled": "S"}
-CLOCK_REASONS = {"gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
+CLOCK_REASONS = {"gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost",
+                 "sw_thermal_slowdown",
                  "hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting"}
 CLOCK_LIMITS = {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
 DATA_ATTRIBUTES = ("source", "train_tokens", "held_out_tokens", "vocab_size",
@@ -77,9 +94,12 @@ TIMER_CATEGORIES = ("matmul", "nn", "codec", "optimizer", "communication", "data
 SWEEP_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "results": {"collective": "S", "codec": "S", "algorithm": "S", "group": "S", "type": "S", "redop": "S", "root": "S",
-                "in_place": "u bool", "modelled": "u bool", "size": "u bytes", "count": "u elements", "time": "f us", "alg_bw": "f GB/s", "bus_bw": "f GB/s",
-                "wire_bus_bw": "f GB/s", "wire_bytes_intra": "u bytes", "wire_bytes_inter": "u bytes", "ratio": "f 1", "checked": "u bool",
-                "wrong": "u elements", "max_error": "f 1", "slope": "f 1", "cycles": "u cycles", "iterations": "u iterations", "p50": "f us", "p50_low": "f us",
+                "in_place": "u bool", "modelled": "u bool", "size": "u bytes", "count": "u elements", "time": "f us",
+                "alg_bw": "f GB/s", "bus_bw": "f GB/s",
+                "wire_bus_bw": "f GB/s", "wire_bytes_intra": "u bytes", "wire_bytes_inter": "u bytes", "ratio": "f 1",
+                "checked": "u bool",
+                "wrong": "u elements", "max_error": "f 1", "slope": "f 1", "cycles": "u cycles",
+                "iterations": "u iterations", "p50": "f us", "p50_low": "f us",
                 "p50_high": "f us", "p95": "f us", "cv": "f 1", "verdict": "S"},
     "samples": {"result": "u", "cycle": "u", "rank": "u", "time": "f s"},
 }
@@ -123,25 +143,32 @@ CONVERGE_COLUMNS = {
 }
 
 # zpp_plan, by the command that was asked for, and how its trace is told: by a group.
-PLAN_COMMANDS = {"compare": "comparison", "search": "searches", "time": "time", "breakeven": "break_even"}  # else estimate
+# Else estimate.
+PLAN_COMMANDS = {"compare": "comparison", "search": "searches", "time": "time", "breakeven": "break_even"}
 PLAN_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "units": {"name": "S", "elements": "u elements"},
     "tensors": {"unit": "u", "name": "S", "elements": "u elements"},
     "layers": {"name": "S", "units": "S"},
-    "traffic": {"phase": "S", "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes", "messages_intra_node": "u messages",
+    "traffic": {"phase": "S", "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes",
+                "messages_intra_node": "u messages",
                 "messages_inter_node": "u messages"},
-    "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S", "group": "S", "path": "S",
-                    "modelled": "u bool", "calls": "u calls", "wire_bytes_intra": "u bytes", "wire_bytes_inter": "u bytes",
+    "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S", "group": "S",
+                    "path": "S",
+                    "modelled": "u bool", "calls": "u calls", "wire_bytes_intra": "u bytes",
+                    "wire_bytes_inter": "u bytes",
                     "messages_intra": "u messages", "messages_inter": "u messages"},
     "memory": {"name": "S", "bytes": "u bytes"},
 }
 PLAN_SEARCH_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "searches": {"nodes": "u", "ranks_per_node": "u", "considered": "u", "possible": "u", "fitting": "u"},
-    "candidates": {"nodes": "u", "stage": "u", "weight_codec": "S", "hpz_partition_size": "u ranks", "gradient_codecs": "S", "all_gather": "S",
-                   "reduce_scatter": "S", "recompute": "u bool", "micro_batch": "u sequences", "micro_steps": "u", "bytes_intra_node": "u bytes",
-                   "bytes_inter_node": "u bytes", "memory": "u bytes", "hardware_flops": "f operations", "seconds": "f s",
+    "candidates": {"nodes": "u", "stage": "u", "weight_codec": "S", "hpz_partition_size": "u ranks",
+                   "gradient_codecs": "S", "all_gather": "S",
+                   "reduce_scatter": "S", "recompute": "u bool", "micro_batch": "u sequences", "micro_steps": "u",
+                   "bytes_intra_node": "u bytes",
+                   "bytes_inter_node": "u bytes", "memory": "u bytes", "hardware_flops": "f operations",
+                   "seconds": "f s",
                    "weight_bits": "f bits", "gradient_bits": "f bits"},
 }
 PLAN_TIME_COLUMNS = {
@@ -150,23 +177,29 @@ PLAN_TIME_COLUMNS = {
 }
 BREAK_EVEN_COLUMNS = {
     "ranks": COLUMNS["ranks"],
-    "break_even": {"feature": "S", "link_rate": "f bytes/s", "gpu_rate": "f bytes/s", "step_seconds": "f s", "speedup": "f 1"},
+    "break_even": {"feature": "S", "link_rate": "f bytes/s", "gpu_rate": "f bytes/s", "step_seconds": "f s",
+                   "speedup": "f 1"},
 }
 COMPARISON_COLUMNS = {
     "ranks": COLUMNS["ranks"],
-    "comparison": {"feature": "S", "bytes_out_of_node": "u bytes", "reduction": "f 1", "memory": "u bytes", "step_seconds": "f s", "speedup": "f 1",
+    "comparison": {"feature": "S", "bytes_out_of_node": "u bytes", "reduction": "f 1", "memory": "u bytes",
+                   "step_seconds": "f s", "speedup": "f 1",
                    "link_rate": "f bytes/s", "bound": "S"},
-    "in_turn": {"feature": "S", "bytes_out_of_node": "u bytes", "reduction": "f 1", "step_seconds": "f s", "speedup": "f 1"},
+    "in_turn": {"feature": "S", "bytes_out_of_node": "u bytes", "reduction": "f 1", "step_seconds": "f s",
+                "speedup": "f 1"},
 }
 # Attributes of groups of zpp_plan.
 PLAN_ATTRIBUTES = {
-    "plan": {"job": {"world_size": "u", "node_count": "u", "ranks_per_node": "u", "parameters": "u", "memory_bytes": "u", "tokens_per_step": "f",
+    "plan": {"job": {"world_size": "u", "node_count": "u", "ranks_per_node": "u", "parameters": "u",
+                     "memory_bytes": "u", "tokens_per_step": "f",
                      "flops_per_step": "f"}},
     "plan time": {"time": {"cluster": "S", "bound": "S"} | dict.fromkeys(
-        ("step_seconds", "optimizer_seconds", "forward_seconds", "backward_seconds", "compute_seconds", "exposed_seconds", "exposed_rails_seconds",
+        ("step_seconds", "optimizer_seconds", "forward_seconds", "backward_seconds", "compute_seconds",
+         "exposed_seconds", "exposed_rails_seconds",
          "exposed_node_links_seconds", "tokens_per_second", "mfu"), "f")},
 }
 
 COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "fabric": FABRIC_COLUMNS, "kernels": KERNELS_COLUMNS,
-              "converge": CONVERGE_COLUMNS, "plan": PLAN_COLUMNS, "plan search": PLAN_SEARCH_COLUMNS, "plan time": PLAN_TIME_COLUMNS,
+              "converge": CONVERGE_COLUMNS, "plan": PLAN_COLUMNS, "plan search": PLAN_SEARCH_COLUMNS,
+              "plan time": PLAN_TIME_COLUMNS,
               "plan breakeven": BREAK_EVEN_COLUMNS, "plan compare": COMPARISON_COLUMNS}

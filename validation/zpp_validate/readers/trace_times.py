@@ -12,9 +12,12 @@ def sweep_rows(run):
         own[cycle] = max(own.get(cycle, 0.0), 1e6 * seconds)
     rows = {}
     for index, row in enumerate(dict(zip(results, values)) for values in zip(*results.values())):
-        key = sweep_file.Key(*(row[name] for name in ("collective", "codec", "algorithm", "group")), run["transport"], int(row["size"]),
-                             row["type"], row["redop"], int(row["root"] or -1), "in-place" if row["in_place"] else "out-of-place")
-        rows[key] = sweep_file.Row([own for _, own in sorted(cycles[index].items())], row["time"], row["bus_bw"], row["wire_bus_bw"],
+        key = sweep_file.Key(*(row[name] for name in ("collective", "codec", "algorithm", "group")), run["transport"],
+                             int(row["size"]),
+                             row["type"], row["redop"], int(row["root"] or -1), "in-place" if row["in_place"]
+                             else "out-of-place")
+        rows[key] = sweep_file.Row([own for _, own in sorted(cycles[index].items())], row["time"], row["bus_bw"],
+                                   row["wire_bus_bw"],
                                    row["wire_bytes_intra"] + row["wire_bytes_inter"])
     return rows
 
@@ -25,4 +28,5 @@ def kernel_rows(run):
     for result, seconds in zip(run["samples"]["result"], run["samples"]["time"]):
         taken.setdefault(result, []).append(1e6 * seconds)
     names = zip(*(results[name] for name in ("kernel", "variant", "dtype", "shape")))
-    return {"/".join(name): sweep_file.Row(taken[index], results["time"][index]) for index, name in enumerate(names) if index in taken}
+    return {"/".join(name): sweep_file.Row(taken[index], results["time"][index]) for index, name in enumerate(names)
+            if index in taken}

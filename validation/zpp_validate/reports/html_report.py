@@ -1,12 +1,15 @@
-"""One HTML page about any set of traces of the suite: tables, pictures, verdicts, provenance. It needs no other file and no network.
+"""One HTML page about any set of traces of the suite: tables, pictures, verdicts, provenance. It needs no other file
+and no network.
 
 usage: zpp-validate html TRACE... --output DIR [--title TEXT]
 
-Writes DIR/report.html. Each TRACE (HDF5) is judged as check_trace.py judges it, summed up as summarize.py does, and shown with its
-tables, its picture, and where it comes from; training runs are laid side by side, and what differs between the configurations of
-runs of one program is listed. The same traces give the same page. What files say is shown as text, whatever it is.
+Writes DIR/report.html. Each TRACE (HDF5) is judged as check_trace.py judges it, summed up as summarize.py does, and
+shown with its tables, its picture, and where it comes from; training runs are laid side by side, and what differs
+between the configurations of runs of one program is listed. The same traces give the same page. What files say is shown
+as text, whatever it is.
 
-Exit codes: 0 all are VALID, 1 some are not (the page says which, and why), 2 usage, 3 a Python module is missing, 5 cannot write.
+Exit codes: 0 all are VALID, 1 some are not (the page says which, and why), 2 usage, 3 a Python module is missing, 5
+cannot write.
 """
 
 import hashlib
@@ -29,17 +32,24 @@ try:
     from zpp_validate.reports import html_figures, html_sections, summarize, trace_summary
     from zpp_validate.reports.html_page import element, folded, page, table, verdict
 except ImportError as error:
-    print(f"{PROGRAM}: error: {sys.executable} lacks a module: {error}: install python3-numpy python3-h5py python3-matplotlib python3-scipy, "
+    print(f"{PROGRAM}: error: {sys.executable} lacks a module: {error}: install python3-numpy python3-h5py "
+          f"python3-matplotlib python3-scipy, "
           "or name another Python in ZEROPP_PYTHON", file=sys.stderr)
     sys.exit(3)
 
 REASONS_SHOWN, LONGEST = 20, 160
-PROVENANCE = (("version", "version"), ("git commit", "git_commit"), ("uncommitted changes", "git_dirty"), ("build", "build_type"),
-              ("compiler", "cxx_compiler"), ("MPI", "mpi_library"), ("HDF5", "hdf5_version"), ("Kokkos", "kokkos_version"), ("BLAS", "blas_library"),
-              ("CUDA", "cuda_versions"), ("back end", "backend"), ("transport", "transport"), ("nodes are emulated", "emulated"), ("seed", "seed"),
-              ("run", "run_id"), ("started", "started_at"), ("command line", "command_line"), ("configuration hash", "config_hash"),
-              ("parameters hash", "parameters_hash"), ("schema", "schema_version"), ("program's own verdict", "verdict"))
-ABOUT = """Verdicts are those of an independent checker, which derives bytes, times and statistics again from each file. Bytes were counted where
+PROVENANCE = (("version", "version"), ("git commit", "git_commit"), ("uncommitted changes", "git_dirty"),
+              ("build", "build_type"),
+              ("compiler", "cxx_compiler"), ("MPI", "mpi_library"), ("HDF5", "hdf5_version"),
+              ("Kokkos", "kokkos_version"), ("BLAS", "blas_library"),
+              ("CUDA", "cuda_versions"), ("back end", "backend"), ("transport", "transport"),
+              ("nodes are emulated", "emulated"), ("seed", "seed"),
+              ("run", "run_id"), ("started", "started_at"), ("command line", "command_line"),
+              ("configuration hash", "config_hash"),
+              ("parameters hash", "parameters_hash"), ("schema", "schema_version"),
+              ("program's own verdict", "verdict"))
+ABOUT = """Verdicts are those of an independent checker, which derives bytes, times and statistics again from each \
+file. Bytes were counted where
 they were sent; predicted are those of a closed form."""
 # What a file that is INVALID may lead to, for its numbers need not fit each other.
 UNFIT = (KeyError, IndexError, ValueError, TypeError, ArithmeticError, AttributeError)
@@ -89,7 +99,8 @@ def overview(entries):
     for entry in entries:
         identity = entry.shown(summarize.identity) or ["unreadable", "-", ""]
         lines = entry.shown(trace_summary.lines_of) or ["-"]
-        rows.append([element("a", entry.name, href=f"#{entry.anchor}"), verdict(entry.is_valid), lines[0], identity[1], identity[0]])
+        rows.append([element("a", entry.name, href=f"#{entry.anchor}"), verdict(entry.is_valid), lines[0], identity[1],
+                     identity[0]])
     return table(("trace", "verdict", "=in short", "=ran on", "=program"), rows)
 
 
@@ -101,7 +112,8 @@ def differences(entries):
         if len(own) < 2:
             continue
         configs = [entry.config() for entry in own]
-        names = [name for name in sorted(set().union(*configs)) if len({json.dumps(config.get(name)) for config in configs}) > 1]
+        names = [name for name in sorted(set().union(*configs))
+                 if len({json.dumps(config.get(name)) for config in configs}) > 1]
         rows = [[name, *(short(config.get(name, "-")) for config in configs)] for name in names]
         parts.append(element("h3", f"zpp_{app}"))
         parts.append(table(("key", *(f"={entry.name}" for entry in own)), rows) if rows else element("p", "The same."))
@@ -114,7 +126,8 @@ def short(value):
 
 
 def compared(entries):
-    runs = [(entry.name, entry.trace) for entry in entries if entry.is_valid and entry.trace.app == "train" and entry.trace.columns["steps"]["loss"]]
+    runs = [(entry.name, entry.trace) for entry in entries if entry.is_valid and entry.trace.app == "train"
+            and entry.trace.columns["steps"]["loss"]]
     return [element("h2", "Training runs side by side"), html_figures.runs_compared(runs)] if len(runs) > 1 else []
 
 
@@ -128,7 +141,8 @@ def provenance(entry):
         rows += [[label, ", ".join(found)]] if found else []
     parts = [element("h3", "Provenance"), table(("what", "=value"), rows)]
     try:
-        parts.append(folded("Effective configuration", element("pre", json.dumps(json.loads(a["config_json"]), indent=2))))
+        parts.append(folded("Effective configuration",
+                            element("pre", json.dumps(json.loads(a["config_json"]), indent=2))))
     except (KeyError, ValueError):
         pass
     return parts
@@ -153,8 +167,10 @@ def section(entry):
     parts.append(entry.shown(html_figures.of_trace) or [])
     if app == "train":
         drawn = entry.shown(html_figures.one_step)
-        parts += [element("h3", "One step"), drawn, element("p", "Lengths are recorded, each the largest over ranks; beginnings are not: forward is drawn from "
-                                                            "the step's begin, backward behind it.", class_="note")] if drawn else []
+        parts += [element("h3", "One step"), drawn,
+                  element("p", "Lengths are recorded, each the largest over ranks; beginnings are not: forward is "
+                          "drawn from "
+                          "the step's begin, backward behind it.", class_="note")] if drawn else []
     tables = entry.shown(html_sections.SECTIONS[app]) if app in html_sections.SECTIONS else None
     parts.append(tables if tables is not None else element("p", "Its numbers cannot be shown."))
     return [*parts, provenance(entry)]
@@ -165,7 +181,8 @@ def report(paths, title):
     entries = [Entry(index, path, name) for index, (path, name) in enumerate(zip(paths, names_of(paths)))]
     wrong = sum(not entry.is_valid for entry in entries)
     count = f"{counted(len(entries), 'trace')}, " + (f"{wrong} INVALID" if wrong else "all VALID")
-    body = [element("h1", title), element("p", f"{count}. {' '.join(ABOUT.split())}"), overview(entries), compared(entries), differences(entries),
+    body = [element("h1", title), element("p", f"{count}. {' '.join(ABOUT.split())}"), overview(entries),
+            compared(entries), differences(entries),
             *map(section, entries)]
     return page(title, *body), not wrong
 
@@ -182,7 +199,8 @@ def main(words):
         arguments.output.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        print(f"{PROGRAM}: error: {error.filename or path} cannot be written: {error.strerror}: name a folder that can be", file=sys.stderr)
+        print(f"{PROGRAM}: error: {error.filename or path} cannot be written: {error.strerror}: name a folder that can "
+              f"be", file=sys.stderr)
         return 5
     print(f"{path}: {counted(len(arguments.traces), 'trace')}, {'all VALID' if is_valid else 'not all VALID'}")
     return 0 if is_valid else 1

@@ -1,11 +1,13 @@
-"""Writes what programs measured as metrics for Prometheus, in the text format that node_exporter's textfile collector reads.
+"""Writes what programs measured as metrics for Prometheus, in the text format that node_exporter's textfile collector
+reads.
 
 usage: zpp-validate prometheus FILE... [--output FILE.prom] [--label NAME=VALUE]...
 
 FILE is a JSON of zpp_sweep (-J), of zpp_fabric (-J), of zpp-validate gate (--json) or of zpp-validate compare (--json).
-Without --output the metrics are printed. The output is written beside its name and then renamed, so that a collector never
-reads half a file. Metrics have base units (seconds, bytes, bytes per second). zeropp_success is 1 where the program ended
-with exit code 0, else 0: INVALID, worse, or undecided. zeropp_last_run_timestamp_seconds tells how old a result is: alert on both.
+Without --output the metrics are printed. The output is written beside its name and then renamed, so that a collector
+never reads half a file. Metrics have base units (seconds, bytes, bytes per second). zeropp_success is 1 where the
+program ended with exit code 0, else 0: INVALID, worse, or undecided. zeropp_last_run_timestamp_seconds tells how old a
+result is: alert on both.
 
 Exits with 2, and leaves the output as it was, where a file cannot be read or two files have the same rows.
 """
@@ -33,9 +35,11 @@ def label(text):
 
 def parse(words):
     parser = command_line.parser("prometheus", __doc__)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="JSON of zpp_sweep, zpp_fabric, gate or compare")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE",
+                        help="JSON of zpp_sweep, zpp_fabric, gate or compare")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE.prom", help="write there [standard output]")
-    parser.add_argument("--label", type=label, action="append", default=[], metavar="NAME=VALUE", help="add to every metric")
+    parser.add_argument("--label", type=label, action="append", default=[], metavar="NAME=VALUE",
+                        help="add to every metric")
     arguments = parser.parse_args(words)
     if arguments.output and arguments.output.suffix != ".prom":
         parser.error(f"--output {arguments.output}: node_exporter reads files whose name ends in .prom only")
@@ -52,9 +56,11 @@ def metrics_of(path):
         raise FileProblem(f"{path} is not JSON: give what -J or --json wrote") from None
     made = prometheus_metrics.MADE_BY.get(document.get("schema") if isinstance(document, dict) else None)
     if made is None:
-        raise FileProblem(f"{path} is of no program that has metrics: give the JSON of zpp_sweep, zpp_fabric, gate or compare")
+        raise FileProblem(f"{path} is of no program that has metrics: give the JSON of zpp_sweep, zpp_fabric, gate "
+                          f"or compare")
     if made is prometheus_metrics.comparison and "program" not in document:
-        raise FileProblem(f"{path} is of an older zpp-validate compare, schema {document.get('schema_version')}, and does not say what was compared: "
+        raise FileProblem(f"{path} is of an older zpp-validate compare, schema {document.get('schema_version')}, and "
+                          f"does not say what was compared: "
                           "compare the two files again with --json")
     try:
         return made(document, when)
@@ -95,7 +101,8 @@ def write(path, text):
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise FileProblem(f"--output {path} cannot be written: {error.strerror}: name a file in a folder that you may write") from None
+        raise FileProblem(f"--output {path} cannot be written: {error.strerror}: name a file in a folder that you may "
+                          f"write") from None
 
 
 def main(words):

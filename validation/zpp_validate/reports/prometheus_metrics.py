@@ -1,4 +1,5 @@
-"""What the JSON of a program says, as metrics for Prometheus: names with base units, and labels that tell rows apart."""
+"""What the JSON of a program says, as metrics for Prometheus: names with base units, and labels that tell rows
+apart."""
 
 import datetime
 import math
@@ -27,8 +28,8 @@ def seconds_of(text):
 
 
 def head(program, success, when, version="", commit="", **of):
-    """The metrics that every file has: an alert asks for the age of the last run and for its success. `success`: whether the exit
-    code was 0; `of`: labels that tell apart what the program judged."""
+    """The metrics that every file has: an alert asks for the age of the last run and for its success. `success`:
+    whether the exit code was 0; `of`: labels that tell apart what the program judged."""
     labels = {"program": program} | of
     good = Metric("zeropp_success", "1 where the last run of the program ended with exit code 0, else 0.")
     good.add(int(success), **labels)
@@ -42,7 +43,8 @@ def head(program, success, when, version="", commit="", **of):
 
 def head_of_run(document):
     run = document["provenance"]
-    return head("zpp_" + run["app"], document["verdict"] == "VALID", seconds_of(document.get("end_time", document["start_time"])),
+    return head("zpp_" + run["app"], document["verdict"] == "VALID",
+                seconds_of(document.get("end_time", document["start_time"])),
                 document["software_version"], run["git_commit"])
 
 
@@ -51,15 +53,18 @@ def sweep(document, _when):
     run = document["provenance"]
     scale = {"ranks": run["world_size"], "nodes": run["node_count"]}
     prefix = "zeropp_collective_"
-    bus = Metric(prefix + "bus_bandwidth_bytes_per_second", "Bus bandwidth as nccl-tests defines it, of uncompressed bytes.")
+    bus = Metric(prefix + "bus_bandwidth_bytes_per_second",
+                 "Bus bandwidth as nccl-tests defines it, of uncompressed bytes.")
     wire = Metric(prefix + "wire_bus_bandwidth_bytes_per_second", "Bytes that the busiest rank sent, over the time.")
     median = Metric(prefix + "time_seconds", "Median time of the collective, the largest over ranks.")
     slow = Metric(prefix + "time_p95_seconds", "95th percentile of the time of the collective, the largest over ranks.")
-    slowest = Metric(prefix + "time_p99_seconds", "99th percentile of the time of the collective, the largest over ranks.")
+    slowest = Metric(prefix + "time_p99_seconds",
+                     "99th percentile of the time of the collective, the largest over ranks.")
     sent = Metric(prefix + "sent_bytes", "Bytes that all ranks sent in one run, by the kind of link.")
     valid = Metric(prefix + "valid", "1 where every checked value of the row was right, else 0.")
     for row in document["results"]:
-        words = {name: row[name] for name in ("collective", "algorithm", "codec", "group", "transport", "redop", "root")}
+        words = {name: row[name] for name in ("collective", "algorithm", "codec", "group", "transport",
+                                              "redop", "root")}
         words |= {"dtype": row["type"], "bytes": row["size"]} | scale
         for place in ("out_of_place", "in_place"):
             measured, labels = row[place], {**words, "place": place}
@@ -76,13 +81,15 @@ def sweep(document, _when):
 
 
 def fabric(document, _when):
-    """Metrics of zpp_fabric: what is typical of each class of links, every rail, and every fault. Pairs of ranks are not
-    among them: there are as many as the square of the ranks, and a database keeps each for good."""
+    """Metrics of zpp_fabric: what is typical of each class of links, every rail, and every fault. Pairs of ranks are
+    not among them: there are as many as the square of the ranks, and a database keeps each for good."""
     run = document["provenance"]
     scale = {"ranks": run["world_size"], "nodes": run["node_count"]}
-    latency = Metric("zeropp_fabric_latency_seconds", "Latency of the links of a class: median of all, what is typical, worst, and limit beyond which one is slow.")
+    latency = Metric("zeropp_fabric_latency_seconds", "Latency of the links of a class: median of all, what is "
+                     "typical, worst, and limit beyond which one is slow.")
     bandwidth = Metric("zeropp_fabric_bandwidth_bytes_per_second",
-                       "Bandwidth of the links of a class: median of all, what is typical, worst, and limit below which one is slow.")
+                       "Bandwidth of the links of a class: median of all, what is typical, worst, and limit below "
+                       "which one is slow.")
     links = Metric("zeropp_fabric_links", "Number of links of a class that were measured.")
     for row in document["typical"]:
         metric, unit = (latency, MICRO) if row["metric"] == "latency" else (bandwidth, GIGA)
@@ -94,7 +101,8 @@ def fabric(document, _when):
     rail = Metric("zeropp_fabric_rail_bandwidth_bytes_per_second", "Bandwidth of a rank while every rail is loaded.")
     for row in document["rails"]:
         if row["bandwidth"] is not None:
-            rail.add(row["bandwidth"] * GIGA, rank=row["rank"], rail=row["rail"], host=document["placement"][row["rank"]]["host"])
+            rail.add(row["bandwidth"] * GIGA, rank=row["rank"], rail=row["rail"],
+                     host=document["placement"][row["rank"]]["host"])
     fault = Metric("zeropp_fabric_fault", "A slow or corrupting rank, link or rail, with the value 1.")
     for row in document["faults"]:
         labels = {name: row.get(name, "") for name in ("kind", "class", "metric", "rank", "peer", "rail", "host")}
@@ -109,7 +117,8 @@ def fabric(document, _when):
 def gate(document, when):
     """Metrics of zpp-validate gate, which says no time of its own: `when` is that of the file."""
     labels = {"baseline": document["baseline"].rpartition("/")[2].removesuffix(".json")}
-    code = Metric("zeropp_gate_exit_code", "Exit code of the gate: 0 nothing moved, 1 something did, 4 too few samples.")
+    code = Metric("zeropp_gate_exit_code", "Exit code of the gate: 0 nothing moved, 1 something did, 4 too "
+                  "few samples.")
     code.add(document["code"], **labels)
     quantities = Metric("zeropp_gate_quantities", "Number of compared quantities, by verdict.")
     verdicts = [each["verdict"] for each in document["findings"]]
@@ -123,11 +132,12 @@ def gate(document, when):
 
 
 def comparison(document, when):
-    """Metrics of zpp-validate compare: its exit code, the ratio of every row, and how many have which verdict. The label `compared` is
-    the program whose files were: a machine has several comparisons."""
+    """Metrics of zpp-validate compare: its exit code, the ratio of every row, and how many have which verdict. The
+    label `compared` is the program whose files were: a machine has several comparisons."""
     labels = {"compared": document["program"]}
     code = Metric("zeropp_comparison_exit_code",
-                  "Exit code of the comparison: 0 nothing slower, 1 something is, 2 it could not be made, 4 too few samples.")
+                  "Exit code of the comparison: 0 nothing slower, 1 something is, 2 it could not be made, 4 too "
+                  "few samples.")
     code.add(document["code"], **labels)
     ratio = Metric("zeropp_comparison_time_ratio", "Median time after over before; above 1 is slower.")
     rows = Metric("zeropp_comparison_rows", "Number of compared rows, by verdict.")

@@ -2,13 +2,13 @@
 
 usage: zpp-validate report --output DIR [--wide] [--link DIR --link-counters FILE] TRACE.h5 [TRACE.h5 ...]
 
-Prints a table, a row a run, folded to the terminal's width or 120 columns (--wide: in one), and writes it to DIR/table.md
-in one; draws the losses and the bytes across nodes to DIR/demo.png. Where several runs have one name, the folders of
-their traces tell them apart. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not
-taken from a run but derived from the tensors in the trace, once with flat rings and once with two-level collectives.
-With --link the table has the step times of the same configurations between hosts that a slow link joins: those of the
-traces in folders of that folder, at the rate in what jobscripts/local/netns.py counted.
-Exits with 1 when a run counted other bytes than it predicted, with 2 when a trace cannot be read.
+Prints a table, a row a run, folded to the terminal's width or 120 columns (--wide: in one), and writes it to
+DIR/table.md in one; draws the losses and the bytes across nodes to DIR/demo.png. Where several runs have one name, the
+folders of their traces tell them apart. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits,
+is not taken from a run but derived from the tensors in the trace, once with flat rings and once with two-level
+collectives. With --link the table has the step times of the same configurations between hosts that a slow link joins:
+those of the traces in folders of that folder, at the rate in what jobscripts/local/netns.py counted. Exits with 1 when
+a run counted other bytes than it predicted, with 2 when a trace cannot be read.
 """
 
 import collections
@@ -109,7 +109,8 @@ def label(config):
         parts.append("qgZ")
     parts = ["ZeRO++ (all three)"] if len(parts) == 3 else [f"ZeRO-{zero['stage']}", *parts]
     model = config["zeropp"].get("model", {})
-    parts += [text for key, text in (("recompute_activations", "recompute"), ("cpu_checkpointing", "cpu checkpointing")) if model.get(key)]
+    parts += [text for key, text in (("recompute_activations", "recompute"), ("cpu_checkpointing", "cpu checkpointing"))
+              if model.get(key)]
     return " + ".join(parts)
 
 
@@ -123,7 +124,8 @@ def tell_apart(runs):
 
 def differences(runs):
     """Why losses and bytes of these runs do not compare, in words; empty: they do."""
-    kinds = {"numbers of steps": {len(run.counted) for run in runs}, "data": {json.dumps(run.text, sort_keys=True) for run in runs},
+    kinds = {"numbers of steps": {len(run.counted) for run in runs},
+             "data": {json.dumps(run.text, sort_keys=True) for run in runs},
              "numbers of ranks and nodes": {(run.ranks, run.nodes) for run in runs}}
     return " and of ".join(name for name, seen in kinds.items() if len(seen) > 1)
 
@@ -181,7 +183,8 @@ share of the time in which ranks do not wait for each other.
 """ + bound.LEGEND
 
 
-LINK_LEGEND = """ms at {rate}: the median step of another, short training, of one sequence a rank, between two emulated hosts that
+LINK_LEGEND = """ms at {rate}: the median step of another, short training, of one sequence a rank, between two \
+emulated hosts that
 such a link joins; it sends the same bytes. speed-up: how many times as fast as the first row there.
 """
 
@@ -249,8 +252,10 @@ def main(words):
     parser = command_line.parser("report", __doc__)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--wide", action="store_true", help="print the table in one, however wide it is")
-    parser.add_argument("--link", type=Path, metavar="DIR", help="DIR/*/train.h5: the same configurations over a slow link")
-    parser.add_argument("--link-counters", type=Path, metavar="FILE", help="what jobscripts/local/netns.py counted there")
+    parser.add_argument("--link", type=Path, metavar="DIR",
+                        help="DIR/*/train.h5: the same configurations over a slow link")
+    parser.add_argument("--link-counters", type=Path, metavar="FILE",
+                        help="what jobscripts/local/netns.py counted there")
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE.h5")
     arguments = parser.parse_args(words)
     if (arguments.link is None) != (arguments.link_counters is None):
@@ -271,7 +276,8 @@ def main(words):
         print(f"report: error: --link {arguments.link}: {error}: run the demo again", file=sys.stderr)
         return 2
     if differ := differences(runs):
-        print(f"report: warning: the runs are of other {differ}, so that their rows do not compare: train them alike", file=sys.stderr)
+        print(f"report: warning: the runs are of other {differ}, so that their rows do not compare: train them alike",
+              file=sys.stderr)
     arguments.output.mkdir(parents=True, exist_ok=True)
     legend = LEGEND + (LINK_LEGEND.format(rate=link.rate) if link else "")
     text = f"{layout(runs[0])}, {len(runs[0].counted)} steps\n\n{rows}\n{legend}"

@@ -2,9 +2,10 @@
 
 usage: zpp-validate summarize TRACE... [--plot DIR]
 
-For each TRACE: program, machine, date and command; the judgement of check_trace.py (schema, names and units against trace_format.py,
-completeness, bytes, and what else follows); its groups with their numbers of rows; volumes; and the few numbers that the program was
-run for. With --plot, a picture each in DIR, PNG and SVG. A file that cannot be read is INVALID, and the others are looked at.
+For each TRACE: program, machine, date and command; the judgement of check_trace.py (schema, names and units against
+trace_format.py, completeness, bytes, and what else follows); its groups with their numbers of rows; volumes; and the
+few numbers that the program was run for. With --plot, a picture each in DIR, PNG and SVG. A file that cannot be read is
+INVALID, and the others are looked at.
 
 Exit codes: 0 all are VALID, 1 some are not, 2 usage.
 """
@@ -23,7 +24,8 @@ def identity(trace):
     a = trace.attributes
     run = {**a, "ranks": trace.columns["ranks"]}
     return [f"zpp_{trace.app} {a['version']} ({a['git_commit'][:12]}), {a['started_at']}",
-            f"{measurement.layout_of(run)}; {measurement.machine_text(measurement.machine_of(run))}; {a['backend']} over {a['transport']}",
+            f"{measurement.layout_of(run)}; {measurement.machine_text(measurement.machine_of(run))}; {a['backend']} "
+            f"over {a['transport']}",
             a["command_line"]]
 
 
@@ -41,7 +43,8 @@ def look(path, folder):
     if trace.problems:  # too little of it to say more
         return lines + verdict, False
     lines += identity(trace)
-    lines.append("rows: " + ", ".join(f"{group} {len(next(iter(columns.values())))}" for group, columns in trace.columns.items()))
+    lines.append("rows: " + ", ".join(f"{group} {len(next(iter(columns.values())))}"
+                                      for group, columns in trace.columns.items()))
     lines += trace_summary.lines_of(trace)
     if folder:
         trace_plot.draw(trace, folder / stem_of(path))
@@ -55,7 +58,8 @@ def main(words):
     arguments = parser.parse_args(words)
     if arguments.plot:
         if len(set(map(stem_of, arguments.traces))) < len(arguments.traces):
-            parser.error("two TRACEs have the same folder and name, and so would their pictures: look at them one after the other")
+            parser.error("two TRACEs have the same folder and name, and so would their pictures: look at them one "
+                         "after the other")
         arguments.plot.mkdir(parents=True, exist_ok=True)
     code = 0
     for path in arguments.traces:

@@ -1,9 +1,9 @@
 """Bootstrap of medians: how a median, or a ratio of two, would vary if the samples were drawn again.
 
 A resample draws n of n sorted samples with replacement: sample floor(n U) for each of n uniform numbers U. Its k-th
-smallest value is therefore sorted[floor(n U_k)], where U_k is the k-th smallest of the n numbers. U_k has a Beta(k, n - k + 1)
-distribution, and given it, the next one is U_k + (1 - U_k) Beta(1, n - k). So the median of a resample takes one or two random
-numbers instead of n: the same distribution, n times faster.
+smallest value is therefore sorted[floor(n U_k)], where U_k is the k-th smallest of the n numbers. U_k has a Beta(k, n -
+k + 1) distribution, and given it, the next one is U_k + (1 - U_k) Beta(1, n - k). So the median of a resample takes one
+or two random numbers instead of n: the same distribution, n times faster.
 
 The numbers depend on the seed, the stream and n alone: what is said of a row does not depend on the rows beside it.
 """
@@ -21,7 +21,8 @@ class Bootstrap:
         self.places = functools.cache(self.places)
 
     def places(self, count, stream):
-        """Where the two middle values of each resample lie among `count` sorted samples; of an odd count both are one."""
+        """Where the two middle values of each resample lie among `count` sorted samples; of an odd count both are
+        one."""
         random = np.random.default_rng([self.seed, stream, count])
         middle = (count + 1) // 2  # the lower one, counted from 1
         lower = random.beta(middle, count - middle + 1, self.resamples)

@@ -2,12 +2,12 @@
 
 The step's time in three parts, of the medians over the measured steps:
 
-  compute              forward + backward - exposed: the compute stream's schedule, without its waits. A gap in which the
-                       host had not yet enqueued the next kernel is in it.
+  compute              forward + backward - exposed: the compute stream's schedule, without its waits. A gap in which
+                       the host had not yet enqueued the next kernel is in it.
   communication        exposed: the compute stream waited for gathers and reductions. At stage 3 a unit's first gather
                        waits for the optimizer's update of it: what of that is not hidden is in it too. On the back end
-                       `host`, which has one thread, their codec work is in it. Named "across nodes" where bytes crossed nodes, whichever
-                       hop was waited for, else "inside the node".
+                       `host`, which has one thread, their codec work is in it. Named "across nodes" where bytes crossed
+                       nodes, whichever hop was waited for, else "inside the node".
   host and optimizer   time - (forward + backward): outside of that schedule. Latency of the host, the optimizer as far
                        as nothing hides it, control messages.
 
@@ -20,7 +20,8 @@ import statistics
 COLUMNS = ("time", "time_forward", "time_backward", "time_communication_exposed", "bytes_inter_node")
 UNKNOWN = "-"
 
-LEGEND = """bound by: the largest of three parts of the median step, and its share. compute: forward and backward without the
+LEGEND = """bound by: the largest of three parts of the median step, and its share. compute: forward and backward \
+without the
 waits for communication; communication: these waits (on the host with the codec work), across nodes where bytes crossed
 them; host and optimizer: outside of forward and backward.
 """

@@ -1,9 +1,9 @@
-"""What paired differences say: their mean with an interval, whether it is above or below a bound, whether it is within a margin on both
-sides (two one-sided tests, TOST), and how small a difference so many pairs can show.
+"""What paired differences say: their mean with an interval, whether it is above or below a bound, whether it is within
+a margin on both sides (two one-sided tests, TOST), and how small a difference so many pairs can show.
 
-Differences are taken to be independent and near normal: each is one of two whole runs from one seed. All tests are Student's with
-n - 1 degrees of freedom. Differences that are all equal have no spread: a test of such is certain, either way. With fewer than
-two pairs nothing can be said, and everything throws ValueError.
+Differences are taken to be independent and near normal: each is one of two whole runs from one seed. All tests are
+Student's with n - 1 degrees of freedom. Differences that are all equal have no spread: a test of such is certain,
+either way. With fewer than two pairs nothing can be said, and everything throws ValueError.
 """
 
 import functools
@@ -59,8 +59,8 @@ class Pairs:
         return max(self.mean + reach, reach - self.mean)
 
     def detectable(self, level, power):
-        """The smallest true difference that a two-sided test at `level` would find with probability `power`, if differences spread
-        as these do."""
+        """The smallest true difference that a two-sided test at `level` would find with probability `power`, if
+        differences spread as these do."""
         return shift_found(self.freedom, level, power) * self.error
 
 
@@ -73,13 +73,13 @@ def of(differences):
 
 @functools.cache
 def shift_found(freedom, level, power):
-    """In standard errors: the true mean that the two-sided t test at `level` finds with probability `power`. The chance to find
-    it on the wrong side is left out: it only matters where power is near `level`."""
+    """In standard errors: the true mean that the two-sided t test at `level` finds with probability `power`. The chance
+    to find it on the wrong side is left out: it only matters where power is near `level`."""
     critical = stats.t.ppf(1 - level / 2, freedom)
 
     def missing(shift):
-        # P(t' <= critical) by its definition, Z <= critical sqrt(chi2 / f) - shift: SciPy's own noncentral t loses itself at few
-        # degrees of freedom and large shifts.
+        # P(t' <= critical) by its definition, Z <= critical sqrt(chi2 / f) - shift: SciPy's own noncentral t loses
+        # itself at few degrees of freedom and large shifts.
         shares = (np.arange(4000) + 0.5) / 4000
         return float(stats.norm.cdf(critical * np.sqrt(stats.chi2.ppf(shares, freedom) / freedom) - shift).mean())
 

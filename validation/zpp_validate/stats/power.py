@@ -1,8 +1,8 @@
-"""What a study of so many pairs would show, before it is made: how wide its interval is, how likely it finds a difference or shows that
-there is none beyond a margin, if the differences spread as a pilot's do.
+"""What a study of so many pairs would show, before it is made: how wide its interval is, how likely it finds a
+difference or shows that there is none beyond a margin, if the differences spread as a pilot's do.
 
-All of Student's t test, as paired.py has it. Probabilities are means over the distribution of the standard deviation that the study
-itself will find: chi-squared with n - 1 degrees of freedom, cut into SHARES parts of equal probability.
+All of Student's t test, as paired.py has it. Probabilities are means over the distribution of the standard deviation
+that the study itself will find: chi-squared with n - 1 degrees of freedom, cut into SHARES parts of equal probability.
 """
 
 import functools
@@ -22,7 +22,8 @@ def own_spreads(freedom):
 
 
 def spread_bound(spread, freedom, confidence):
-    """What the true standard deviation is below with that confidence, where `freedom` + 1 differences spread by `spread`."""
+    """What the true standard deviation is below with that confidence, where `freedom` + 1 differences spread by
+    `spread`."""
     return spread * math.sqrt(freedom / stats.chi2.ppf(1 - confidence, freedom))
 
 
@@ -57,13 +58,14 @@ def shown_equivalent(count, spread, margin, level, effect=0.0):
 
 
 def split(differences, sizes):
-    """(standard deviation that seeds cause, that the held-out data cause in one seed's mean, and that other data would cause in the mean
-    of all seeds) of differences by seed and part of the held-out data, a row a seed. `sizes`: of the parts, in any unit.
+    """(standard deviation that seeds cause, that the held-out data cause in one seed's mean, and that other data would
+    cause in the mean of all seeds) of differences by seed and part of the held-out data, a row a seed. `sizes`: of the
+    parts, in any unit.
 
-    Each is a mean over seeds and parts, an effect of its seed, one of its part, and a rest. The rest, over the parts, is evaluation
-    noise: it falls with the held-out size, and with the number of seeds. The effect of a part is the same in all seeds: no number of
-    seeds makes it smaller. An effect that is estimated to be below 0 is 0. Effects and rests of parts fall with their
-    sizes: weights are sizes, and variances are those of a part of the mean size."""
+    Each is a mean over seeds and parts, an effect of its seed, one of its part, and a rest. The rest, over the parts,
+    is evaluation noise: it falls with the held-out size, and with the number of seeds. The effect of a part is the same
+    in all seeds: no number of seeds makes it smaller. An effect that is estimated to be below 0 is 0. Effects and rests
+    of parts fall with their sizes: weights are sizes, and variances are those of a part of the mean size."""
     values, weights = np.asarray(differences, dtype=float), np.asarray(sizes) / np.mean(sizes)
     seeds, parts = values.shape
     by_seed, by_part = values @ weights / parts, values.mean(axis=0)

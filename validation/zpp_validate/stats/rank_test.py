@@ -1,10 +1,11 @@
-"""Do two sets of samples differ, and which of many pairs do: the rank-sum test of Mann and Whitney, and Holm's correction.
+"""Do two sets of samples differ, and which of many pairs do: the rank-sum test of Mann and Whitney, and Holm's
+correction.
 
-The test asks how often a sample of one set exceeds one of the other, so outliers count no more than any large value, and no
-shape of the distribution is assumed. Samples are taken to be independent: where one resembles the one before it (serial()), the
-test calls too many sets different. Its p-value is that of the normal approximation,
-two-sided, with corrections for ties and continuity. Where the sets are small and all but separated it is larger than the
-exact one: it errs towards "the same".
+The test asks how often a sample of one set exceeds one of the other, so outliers count no more than any large value,
+and no shape of the distribution is assumed. Samples are taken to be independent: where one resembles the one before it
+(serial()), the test calls too many sets different. Its p-value is that of the normal approximation, two-sided, with
+corrections for ties and continuity. Where the sets are small and all but separated it is larger than the exact one: it
+errs towards "the same".
 """
 
 import math
@@ -50,8 +51,8 @@ def samples_needed(level):
 
 
 def serial(samples):
-    """Whether samples, in the order in which they were taken, resemble the one before more than 1 of 100 independent sets would:
-    their ranks' correlation with the next is above 2.33 standard deviations."""
+    """Whether samples, in the order in which they were taken, resemble the one before more than 1 of 100 independent
+    sets would: their ranks' correlation with the next is above 2.33 standard deviations."""
     ranks, counts = ranks_of(samples)
     if len(counts) < 2:
         return False

@@ -2,9 +2,10 @@
 
 usage: zpp-validate checkpoint-table STUDY [--session S] [--output FILE]
 
-STUDY has runs.tsv and runs/. Of the last session, or S: the disk's own rate (raw writes of as many processes, before and after), the rate
-at which checkpoints were written, how long training waited for them, and whether a run that was ended and gone on has the weights of one that
-never stopped. Exits with 1 where that is not so, a run failed, or one is missing."""
+STUDY has runs.tsv and runs/. Of the last session, or S: the disk's own rate (raw writes of as many processes, before
+and after), the rate at which checkpoints were written, how long training waited for them, and whether a run that was
+ended and gone on has the weights of one that never stopped. Exits with 1 where that is not so, a run failed, or one is
+missing."""
 
 import statistics
 
@@ -51,7 +52,8 @@ def numbers(runs):
 
 def same_weights(runs):
     whole, rest = runs["whole"], runs["second-half"]
-    return rest["first_step"] > 0 and whole["parameters_hash"] != "" and whole["parameters_hash"] == rest["parameters_hash"]
+    return rest["first_step"] > 0 and whole["parameters_hash"] != "" and (
+        whole["parameters_hash"] == rest["parameters_hash"])
 
 
 def table_of(runs):

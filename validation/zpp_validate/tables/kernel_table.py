@@ -214,7 +214,8 @@ def read_rank(path, shape, machine, options):
 
     talk = [i for i, (_, category, _) in enumerate(kinds) if category == COMMUNICATION]
     work = [a for a, (_, category, _) in zip(inside, kinds) if category != COMMUNICATION]
-    return Rank(steps, marks[-1] - marks[0], covered(inside), covered(work), covered([inside[i] for i in talk]), rows, notes)
+    return Rank(steps, marks[-1] - marks[0], covered(inside), covered(work), covered([inside[i] for i in talk]),
+                rows, notes)
 
 
 def shortened(names, most=2, width=66):
@@ -251,7 +252,8 @@ def mean_rows(ranks):
 def report(ranks, shape, options):
     rows = mean_rows(ranks)
     step = sum(rank.span / rank.steps for rank in ranks) * 1e-9 / len(ranks)
-    table = [[operation, category, shortened(names), milliseconds(spent), f"{calls:,.1f}", f"{spent / calls * 1e6:,.1f}",
+    table = [[operation, category, shortened(names), milliseconds(spent), f"{calls:,.1f}",
+              f"{spent / calls * 1e6:,.1f}",
               milliseconds(floor), percent(floor, spent)]
              for operation, category, names, spent, calls, floor in rows[:options.top]]
     left = rows[options.top:]
@@ -272,8 +274,10 @@ def report(ranks, shape, options):
                         per_step(rank.communicating - exposed)])
     notes = sorted(set().union(*(rank.notes for rank in ranks)))
     parts = [
-        f"GPT of {shape.layers} x {shape.hidden}, {shape.heads} heads, {shape.length} tokens, vocabulary {shape.vocab}; "
-        f"{shape.micro_steps} x {shape.sequences} sequences a rank and step, {shape.ranks} ranks, {8 * shape.element}-bit.",
+        f"GPT of {shape.layers} x {shape.hidden}, {shape.heads} heads, {shape.length} tokens, vocabulary "
+        f"{shape.vocab}; "
+        f"{shape.micro_steps} x {shape.sequences} sequences a rank and step, {shape.ranks} ranks, "
+        f"{8 * shape.element}-bit.",
         f"Floors: {options.bandwidth:g} TB/s by a copy, {options.tflops:g} TFLOP/s by products.", "",
         markdown_table.aligned(["operation", "category", "kernels", "ms a step", "calls", "us a call", "floor (ms)",
                                 "of floor"], table, {"operation", "category", "kernels"}), "",
@@ -281,11 +285,13 @@ def report(ranks, shape, options):
         f"{milliseconds(floor_sum)} ms: {percent(floor_sum, with_floor)}.", "", *disturbance(options),
         markdown_table.aligned(["category", "ms a step", "of the step"],
                                [[name, milliseconds(spent), percent(spent, step)]
-                                for name, spent in sorted(categories.items(), key=lambda item: -item[1])], {"category"}), "",
+                                for name, spent in sorted(categories.items(), key=lambda item: -item[1])],
+                               {"category"}), "",
         markdown_table.aligned(["rank", "steps", "step (ms)", "busy", "idle", "communicating", "exposed", "overlapped"],
                                devices, set()), "",
         "of floor: the floor over the time taken. busy: at least one kernel, copy or set runs; exposed: nothing but",
-        "communication does; overlapped: communication and something else. Sums of kernels that run side by side may exceed",
+        "communication does; overlapped: communication and something else. Sums of kernels that run side by side "
+        "may exceed",
         "the step.", *(f"Note: {note}." for note in notes), ""]
     return "\n".join(parts)
 
@@ -303,13 +309,15 @@ def disturbance(options):
                            for path in (options.summary, options.unrecorded))
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise Unusable(f"{options.unrecorded}: no times of steps: {type(error).__name__}: {error}") from None
-    return [f"Median step on the host's clock: {milliseconds(recorded)} ms recorded, {milliseconds(plain)} ms unrecorded "
+    return [f"Median step on the host's clock: {milliseconds(recorded)} ms recorded, {milliseconds(plain)} ms "
+            f"unrecorded "
             f"({100 * (recorded / plain - 1):+.1f}%).", ""]
 
 
 def shape_from(options):
     if options.summary is None:
-        return gpt_floors.Shape(options.num_layers, options.hidden_size, options.num_attention_heads, options.seq_length,
+        return gpt_floors.Shape(options.num_layers, options.hidden_size, options.num_attention_heads,
+                                options.seq_length,
                                 options.vocab_size, options.micro_batch_size, options.gradient_accumulation_steps,
                                 options.ranks or len(options.kernels), options.zero_stage, options.tied_head,
                                 2 if options.bf16 else 4)
@@ -319,7 +327,8 @@ def shape_from(options):
         model = config["zeropp"]["model"]
         if model["name"] != "gpt":
             raise Unusable(f"{options.summary} is of the model {model['name']}: there are floors of a GPT only")
-        return gpt_floors.Shape(model["num_layers"], model["hidden_size"], model["num_attention_heads"], model["seq_length"],
+        return gpt_floors.Shape(model["num_layers"], model["hidden_size"], model["num_attention_heads"],
+                                model["seq_length"],
                                 model["vocab_size"] or summary["data"]["vocab_size"],
                                 config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"],
                                 summary["world_size"], config["zero_optimization"]["stage"], model["tied_head"],
@@ -342,13 +351,16 @@ def parse_arguments(words):
     parser.add_argument("--unrecorded", type=Path, metavar="RUN.json", help="of the same run without the library")
     for flag, default in (("num-layers", 48), ("hidden-size", 1600), ("num-attention-heads", 25), ("seq-length", 1024),
                           ("micro-batch-size", 8), ("vocab-size", 50257), ("gradient-accumulation-steps", 1)):
-        parser.add_argument(f"--{flag}", type=command_line.positive, default=default, help=f"without a summary [{default}]")
+        parser.add_argument(f"--{flag}", type=command_line.positive, default=default,
+                            help=f"without a summary [{default}]")
     parser.add_argument("--ranks", type=command_line.positive, help="of the run, without a summary [files]")
     parser.add_argument("--zero-stage", type=int, choices=range(4), default=3, help="without a summary [3]")
     parser.add_argument("--tied-head", action=argparse.BooleanOptionalAction, default=True, help="without a summary")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="without a summary")
-    parser.add_argument("--bandwidth", type=positive_real, default=4.2, help="of a copy, read and written [4.2 TB/s: H200]")
-    parser.add_argument("--tflops", type=positive_real, default=800.0, help="of matrix products [800 TFLOP/s: H200, bf16]")
+    parser.add_argument("--bandwidth", type=positive_real, default=4.2,
+                        help="of a copy, read and written [4.2 TB/s: H200]")
+    parser.add_argument("--tflops", type=positive_real, default=800.0,
+                        help="of matrix products [800 TFLOP/s: H200, bf16]")
     parser.add_argument("--marker", type=re.compile, default=re.compile("cross_entropy"), metavar="REGEX",
                         help="kernel that runs once a micro-step [cross_entropy]")
     parser.add_argument("--skip", type=int, default=2, metavar="N", help="steps at the begin that do not count [2]")

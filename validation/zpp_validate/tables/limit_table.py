@@ -1,10 +1,12 @@
-"""What each key that limits ZeRO does to memory, bytes and time of a step, from the runs of jobscripts/local/limit_keys.sh.
+"""What each key that limits ZeRO does to memory, bytes and time of a step, from the runs of
+jobscripts/local/limit_keys.sh.
 
 usage: zpp-validate limit-table STUDY [--session S] [--output FILE]
 
-STUDY has runs.tsv and runs/. Of the last session, or S: memory of a rank with its arena, gathers of weights and reductions of a rank and step, bytes that
-all ranks send in a step, the median step, and whether the run trained the weights of the stock one: all but shard groups add
-gradients in the same order. Exits with 1 where that is not so, a run failed, or the stock one is missing."""
+STUDY has runs.tsv and runs/. Of the last session, or S: memory of a rank with its arena, gathers of weights and
+reductions of a rank and step, bytes that all ranks send in a step, the median step, and whether the run trained the
+weights of the stock one: all but shard groups add gradients in the same order. Exits with 1 where that is not so, a run
+failed, or the stock one is missing."""
 
 import statistics
 
@@ -13,7 +15,8 @@ from zpp_validate.tables import markdown_table
 
 STOCK = "stock"
 OTHER_ORDER = ("shard_group_size",)  # of additions, over groups
-COLUMNS = ("key", "memory MB", "arena MB", "gathers", "reductions", "MB in a node", "MB between", "step ms", "of stock", "weights")
+COLUMNS = ("key", "memory MB", "arena MB", "gathers", "reductions", "MB in a node", "MB between", "step ms",
+           "of stock", "weights")
 
 
 def a_step(run, column):
@@ -25,7 +28,8 @@ def calls(run, operation, purpose):
     """In a step."""
     table = run["collectives"]
     steps = len(run["steps"]["loss"])
-    return sum(count for count, of, why, phase in zip(table["calls"], table["operation"], table["purpose"], table["phase"])
+    return sum(count for count, of, why, phase in zip(table["calls"], table["operation"], table["purpose"],
+                                                      table["phase"])
                if (of, why) == (operation, purpose) and phase != "initial") / steps
 
 

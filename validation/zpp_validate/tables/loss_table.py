@@ -1,10 +1,11 @@
-"""Held-out losses of plain FSDP2 and of zeropp.torch.compress(), from the file of jobscripts/local/plugin_losses.py --json.
+"""Held-out losses of plain FSDP2 and of zeropp.torch.compress(), from the file of jobscripts/local/plugin_losses.py
+--json.
 
 usage: zpp-validate loss-table losses.json [--output TABLE.md]
 
-Losses are in nats a byte. Counted are the seeds from which every setting was trained; the difference is the mean over pairs of one
-seed, with Student's 95 % interval. The column "compressed" is the share of collectives that were. Exits with 2 where a file cannot be
-read or written, or has fewer than two such seeds."""
+Losses are in nats a byte. Counted are the seeds from which every setting was trained; the difference is the mean over
+pairs of one seed, with Student's 95 % interval. The column "compressed" is the share of collectives that were. Exits
+with 2 where a file cannot be read or written, or has fewer than two such seeds."""
 
 import json
 import sys
@@ -18,8 +19,8 @@ COLUMNS = ("setting", "held-out loss", "spread of seeds", "difference", "95 % in
 
 
 def table(losses):
-    """`losses`: for PLAIN and each setting, dicts with seed, held_out and compressed. Throws ValueError where they have fewer than two
-    seeds in common."""
+    """`losses`: for PLAIN and each setting, dicts with seed, held_out and compressed. Throws ValueError where they have
+    fewer than two seeds in common."""
     from zpp_validate.stats import paired  # SciPy, which whoever reads PLAIN alone can do without
 
     seeds = sorted(set.intersection(*({run["seed"] for run in runs} for runs in losses.values())))
@@ -46,13 +47,15 @@ def main(words):
     try:
         text = table(json.loads(arguments.file.read_text())["losses"]) + "\n"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        print(f"loss-table: error: {arguments.file}: no whole file of plugin_losses.py --json: {problem}", file=sys.stderr)
+        print(f"loss-table: error: {arguments.file}: no whole file of plugin_losses.py --json: {problem}",
+              file=sys.stderr)
         return 2
     print(text, end="")
     try:
         if arguments.output:
             arguments.output.write_text(text)
     except OSError as error:
-        print(f"loss-table: error: {arguments.output} cannot be written: {error.strerror}: name another file", file=sys.stderr)
+        print(f"loss-table: error: {arguments.output} cannot be written: {error.strerror}: name another file",
+              file=sys.stderr)
         return 2
     return 0

@@ -17,8 +17,8 @@ def aligned(header, rows, text_columns):
 
 
 def folded(table, width):
-    """An aligned table as several below each other that are at most `width` wide, where single columns allow it; each begins with
-    the first column."""
+    """An aligned table as several below each other that are at most `width` wide, where single columns allow it; each
+    begins with the first column."""
     header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     text_columns = {name for name, line in zip(header, rule) if not line.endswith(":")}
     taken = [3 + max(map(len, column)) for column in zip(header, *rows)]
@@ -36,4 +36,5 @@ def folded(table, width):
 def fitted(text):
     """`text` with its tables folded to the terminal's width, or 120 columns where that is not known."""
     width = shutil.get_terminal_size((120, 0)).columns
-    return re.sub(r"(?m)^\|.*(?:\n\|.*)+", lambda found: found[0] if found[0].index("\n") <= width else folded(found[0], width), text)
+    return re.sub(r"(?m)^\|.*(?:\n\|.*)+", lambda found: found[0] if found[0].index("\n") <= width
+                  else folded(found[0], width), text)

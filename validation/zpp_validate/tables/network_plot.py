@@ -1,5 +1,6 @@
 """The picture of a study over emulated networks: the time of a step over the rate, measured and by the model, and the
-speed-up over the baseline. A row of panels for each number of hosts. Runs that were disturbed are hollow. Used by network_table.py, whose rows it draws.
+speed-up over the baseline. A row of panels for each number of hosts. Runs that were disturbed are hollow. Used by
+network_table.py, whose rows it draws.
 """
 
 COLORS = ["#444444", "#999999", "#8b5a2b", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9"]
@@ -32,7 +33,8 @@ def draw(study, rows, baseline, paths):
                 axes.set_xticks(range(len(rates)), rates)
         figure.get_layout_engine().set(rect=(0, space, 1, 1 - space))
         figure.legend(*panels[0][0].get_legend_handles_labels(), frameon=False, ncols=8, loc="lower center",
-                      title="points: measured, median and 95 % interval, hollow where disturbed; lines: bandwidth model")
+                      title="points: measured, median and 95 % interval, hollow where disturbed; lines: "
+                      "bandwidth model")
         figure.suptitle(f"{study['study']} (hosts emulated on one machine)", fontweight="bold")
         for path in paths:
             figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
@@ -45,7 +47,8 @@ def curve(times, speedups, rows, rates, name, color):
         median = [row.times.median * 1e3 for row in some]
         spread = [[(row.times.median - row.times.low) * 1e3 for row in some],
                   [(row.times.high - row.times.median) * 1e3 for row in some]]
-        times.errorbar([rates.index(row.rate) for row in some], median, yerr=spread, color=color, marker="o", markersize=4,
+        times.errorbar([rates.index(row.rate) for row in some], median, yerr=spread, color=color, marker="o",
+                       markersize=4,
                        markerfacecolor="none" if disturbed else color, linestyle="none", capsize=2,
                        label=None if disturbed else name)
     place = [rates.index(row.rate) for row in rows]
@@ -55,4 +58,5 @@ def curve(times, speedups, rows, rates, name, color):
     speedups.plot([where for where, _ in related], [row.speedup for _, row in related], color=color, marker="o",
                   markersize=4, linestyle="none")
     expected = [(where, row) for where, row in zip(place, rows) if row.model_speedup is not None]
-    speedups.plot([where for where, _ in expected], [row.model_speedup for _, row in expected], color=color, linewidth=1)
+    speedups.plot([where for where, _ in expected], [row.model_speedup for _, row in expected], color=color,
+                  linewidth=1)

@@ -37,7 +37,8 @@ def summarize(study, run, trace_path, counters_path):
             "bytes_across_a_step": statistics.median_low(steps["bytes_inter_node"][timed]),
             "bytes_predicted_a_step": statistics.median_low(steps["bytes_predicted_inter_node"][timed]),
             "bytes_across": sum(sent), "bytes_are_modelled": any(modelled),
-            **{name: counters[name] for name in ("rate", "bits_per_second", "payload_bytes", "others_cpu_share", "seconds",
+            **{name: counters[name] for name in ("rate", "bits_per_second", "payload_bytes", "others_cpu_share",
+                                                 "seconds",
                                                  "cores")},
             **counters["total"]}
 

@@ -2,11 +2,12 @@
 
 usage: zpp-validate network-table SUMMARIES.json [--again SUMMARIES.json] [--output DIR]
 
-SUMMARIES.json is what jobscripts/local/netns_study.py leaves; --again names that of a second pass over the same study, or
-a part of it: the table then says how far medians moved, and whether the losses are the same bits. Prints Markdown and
-writes it to DIR/table.md, the picture to DIR/plot.png and DIR/plot.svg [the folder of SUMMARIES.json]. Predicted times
-are those of network_model.py. Exits with 1 when a run is missing, not VALID, counted other bytes than predicted, when an
-interface sent fewer bytes than were counted or over 3 % more, or when losses differ; with 2 when a file cannot be read.
+SUMMARIES.json is what jobscripts/local/netns_study.py leaves; --again names that of a second pass over the same study,
+or a part of it: the table then says how far medians moved, and whether the losses are the same bits. Prints Markdown
+and writes it to DIR/table.md, the picture to DIR/plot.png and DIR/plot.svg [the folder of SUMMARIES.json]. Predicted
+times are those of network_model.py. Exits with 1 when a run is missing, not VALID, counted other bytes than predicted,
+when an interface sent fewer bytes than were counted or over 3 % more, or when losses differ; with 2 when a file cannot
+be read.
 """
 
 import sys
@@ -28,10 +29,14 @@ COLUMNS = ("rate", "step (ms)", "95 % interval", "CV", "model (ms)", "measured /
            "MB across", "interfaces", "payload", "sent again", "others", "notes")
 TEXT_COLUMNS = {"rate", "run", "notes", "losses"}
 LEGEND = """
-All hosts are emulated, and share the cores of one machine. step: the median of the timed steps, the largest over ranks of
-each, with its 95 % interval by order statistics; CV: the coefficient of variation. model: the step without shaping + the
-bytes that each host sends / rate (validation/zpp_validate/forms/network_model.py). speed-up: over {baseline} at the same rate and hosts,
-measured and by the model. MB across: sent between hosts a step, counted over all ranks (10^6 bytes). interfaces: what the
+All hosts are emulated, and share the cores of one machine. step: the median of the timed steps, the largest over \
+ranks of
+each, with its 95 % interval by order statistics; CV: the coefficient of variation. model: the step without shaping + \
+the
+bytes that each host sends / rate (validation/zpp_validate/forms/network_model.py). speed-up: over {baseline} at the \
+same rate and hosts,
+measured and by the model. MB across: sent between hosts a step, counted over all ranks (10^6 bytes). interfaces: what \
+the
 interfaces sent in the whole run, headers, launch and control messages included, beyond what was counted; payload: the
 same without 66 bytes of headers a packet. sent again: TCP segments. others: the share of the cores that other programs
 took; above {busy} a run is disturbed, and no model and no speed-up is derived from it.
@@ -52,7 +57,8 @@ class Row:
             self.problems.append(entry["verdict"])
         if self.counted != entry["bytes_predicted_a_step"]:
             self.problems.append("counted other bytes than predicted")
-        self.excess, self.payload = (entry[name] / entry["bytes_across"] - 1 for name in ("sent_bytes", "payload_bytes"))
+        self.excess, self.payload = (entry[name] / entry["bytes_across"] - 1
+                                     for name in ("sent_bytes", "payload_bytes"))
         if not entry["bytes_are_modelled"] and not 0 <= self.payload <= self.excess <= AGREE:
             self.problems.append(f"interfaces sent {self.excess:+.1%}")
 
@@ -117,8 +123,9 @@ def tables(study, rows, baseline):
         here = [row for row in rows if row.hosts == hosts]
         ranks = here[0].entry["ranks_per_host"]
         text += f"\n## {hosts} emulated hosts x {ranks} ranks\n\n"
-        text += markdown_table.aligned(("run", *COLUMNS), [[who, *cells(row)] for who in dict.fromkeys(r.who for r in here)
-                                                           for row in here if row.who == who], TEXT_COLUMNS) + "\n"
+        text += markdown_table.aligned(("run", *COLUMNS),
+                                       [[who, *cells(row)] for who in dict.fromkeys(r.who for r in here)
+                                        for row in here if row.who == who], TEXT_COLUMNS) + "\n"
     return text + LEGEND.replace("{baseline}", baseline).replace("{busy}", f"{BUSY:.0%}")
 
 
@@ -136,13 +143,15 @@ def compare(study, again):
         if not same:
             problems.append(f"{entry['run']}: the losses of the second pass differ")
         moves.append(abs(move))
-        rows.append([entry["run"], f"{before.times.median * 1e3:,.1f}", f"{after.times.median * 1e3:,.1f}", f"{move:+.1%}",
+        rows.append([entry["run"], f"{before.times.median * 1e3:,.1f}", f"{after.times.median * 1e3:,.1f}",
+                     f"{move:+.1%}",
                      "yes" if overlap else "no", "same bits" if same else "differ",
                      "; ".join(filter(None, (before.notes, after.notes)))])
     if not rows:
         return "", ["no run of the second pass is in the first"]
     spread = sample_statistics.summarize(moves)
-    table = markdown_table.aligned(("run", "first (ms)", "second (ms)", "moved", "intervals meet", "losses", "notes"), rows,
+    table = markdown_table.aligned(("run", "first (ms)", "second (ms)", "moved", "intervals meet", "losses", "notes"),
+                                   rows,
                                    TEXT_COLUMNS)
     return (f"\n## A second pass\n\nMedians moved by {spread.median:.1%} in the median over {spread.count} runs, by "
             f"{max(moves):.1%} at most.\n\n{table}\n", problems)

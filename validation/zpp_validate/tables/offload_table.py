@@ -2,10 +2,11 @@
 
 usage: zpp-validate offload-table STUDY [--session S] [--output FILE]
 
-STUDY has runs.tsv and runs/. Of the last session, or S: the largest model that trained within the device memory with and without offload (and
-that one layer more is refused); the rate of the optimizer's step on the host, in the timed steps, beside a copy of the host's memory; each
-timed step beside its floors, which the note below the table explains. Targets that are missed are told; exits with 1 where a run
-failed, or where steps were timed without the copy or the link."""
+STUDY has runs.tsv and runs/. Of the last session, or S: the largest model that trained within the device memory with
+and without offload (and that one layer more is refused); the rate of the optimizer's step on the host, in the timed
+steps, beside a copy of the host's memory; each timed step beside its floors, which the note below the table explains.
+Targets that are missed are told; exits with 1 where a run failed, or where steps were timed without the copy or the
+link."""
 
 import math
 import statistics
@@ -17,11 +18,16 @@ COLUMNS = ("what", "value", "target", "met")
 LARGER, OF_COPY, OF_FLOOR = 3, 0.6, 1.5
 LARGEST, BEYOND, STEP = "largest-", "beyond-", "step-"
 COPY, LINK = "copy", "link"
-NOTE = """The link's floor: the bytes of a step in each direction at the rate of that direction, the larger of the two. The floor of compute: the same
-step without offload and then the host's update at the copy's rate, for the optimizer is compute too, and where the norm of all gradients clips it cannot
-begin before the last of them is there; what the device's own optimizer took in the step without offload is not taken off. Rates of the host's
-update: the bytes that it must move (gradient, master and states read, master and states written, weights of 16 bits written) over the median of
-the time that the host had to do with it, waiting for the link included; what the link itself reads and writes in that memory is not counted."""
+NOTE = """The link's floor: the bytes of a step in each direction at the rate of that direction, the larger of the \
+two. The floor of compute: the same
+step without offload and then the host's update at the copy's rate, for the optimizer is compute too, and where the \
+norm of all gradients clips it cannot
+begin before the last of them is there; what the device's own optimizer took in the step without offload is not taken \
+off. Rates of the host's
+update: the bytes that it must move (gradient, master and states read, master and states written, weights of 16 bits \
+written) over the median of
+the time that the host had to do with it, waiting for the link included; what the link itself reads and writes in that \
+memory is not counted."""
 
 
 def judged(what, value, target="", met=None):
@@ -39,7 +45,8 @@ def memory_of(run):
 def device_bytes(run):
     """Of the closed form, and the most that a GPU's buffers really held; the host's are not counted apart."""
     memory = memory_of(run)
-    planned = sum(size for name, size in memory.items() if not name.startswith("offloaded_") and name not in ("buffers_peak", "gpu_used"))
+    planned = sum(size for name, size in memory.items() if not name.startswith("offloaded_")
+                  and name not in ("buffers_peak", "gpu_used"))
     return planned, memory.get("buffers_peak")
 
 
@@ -53,7 +60,8 @@ def largest_rows(runs):
     for device, run in found.items():
         planned, peak = device_bytes(run)
         limit = run["config"]["zeropp"]["device_memory_limit"]
-        text = (f"{run['config']['zeropp']['model']['num_layers']} layers, {parameters_of(run) / 1e9:.4f} B parameters, {planned / 1e9:.3f} GB of {limit / 1e9:.3f}"
+        text = (f"{run['config']['zeropp']['model']['num_layers']} layers, {parameters_of(run) / 1e9:.4f} B "
+                f"parameters, {planned / 1e9:.3f} GB of {limit / 1e9:.3f}"
                 + (f", {peak / 1e9:.3f} at once" if peak is not None else ""))
         if BEYOND + device in runs:
             text += "; one layer more is refused"
@@ -77,7 +85,8 @@ def copy_of(runs):
 
 
 def link_of(runs):
-    """(down, up) in bytes a second: of the GPU's link; of the host alone one place of memory to another, by one thread. None: not measured."""
+    """(down, up) in bytes a second: of the GPU's link; of the host alone one place of memory to another, by one thread.
+    None: not measured."""
     run = runs.get(LINK)
     if run is None:
         return None
@@ -92,11 +101,13 @@ def rate_rows(runs):
     text = "not measured"
     if copy:
         run = runs[COPY]
-        text = f"{copy / 1e9:.1f} GB/s at best, {run['bytes'] / run['median'] / 1e9:.1f} in the median; {run['threads']} threads"
+        text = (f"{copy / 1e9:.1f} GB/s at best, {run['bytes'] / run['median'] / 1e9:.1f} in the median; "
+                f"{run['threads']} threads")
     rows = [judged("copy of the host's memory, read + written", text, met=None if copy else False)]
     text = "not measured"
     if link:
-        text = f"{link[0] / 1e9:.1f} and {link[1] / 1e9:.1f} GB/s" + ("" if "ceilings" in runs[LINK] else " (a copy by one thread: no GPU)")
+        text = f"{link[0] / 1e9:.1f} and {link[1] / 1e9:.1f} GB/s" + ("" if "ceilings" in runs[LINK]
+                                                                      else " (a copy by one thread: no GPU)")
     return [*rows, judged("link to the host, and back", text, met=None if link else False)]
 
 
@@ -127,14 +138,16 @@ def update_bytes(run, states):
 
 
 def over_link(run):
-    """Bytes to and from the host in a step, of a rank: gradients in fp32 once, the weights that follow once, or, where they stay there, for
-    every gather."""
+    """Bytes to and from the host in a step, of a rank: gradients in fp32 once, the weights that follow once, or, where
+    they stay there, for every gather."""
     elements, width = offloaded_elements(run), 2 if narrow(run) else 4
     if run["config"]["zero_optimization"]["offload_param"]["device"] == "none":
         return 4 * elements, width * elements
     units = run["parameter_units"]
     micro_steps = run["config"]["gradient_accumulation_steps"]
-    gathers = sum((forward + backward) * shard for forward, backward, shard in zip(units["gathers_forward"], units["gathers_backward"], units["shard"]))
+    gathers = sum((forward + backward) * shard for forward, backward, shard in zip(units["gathers_forward"],
+                                                                                   units["gathers_backward"],
+                                                                                   units["shard"]))
     return 4 * elements, width * micro_steps * gathers
 
 
@@ -155,7 +168,8 @@ def update_rows(label, run, states, copy):
     what = f"{run['config']['optimizer']['type']} on the host, {label}"
     if not copy:
         return [judged(what, text)]
-    return [judged(what, f"{text}; {100 * rate / copy:.0f} % of the copy", f">= {100 * OF_COPY:.0f} %", rate >= OF_COPY * copy)]
+    return [judged(what, f"{text}; {100 * rate / copy:.0f} % of the copy", f">= {100 * OF_COPY:.0f} %",
+                   rate >= OF_COPY * copy)]
 
 
 def floor_rows(label, run, states, base, copy, link, judge):
@@ -170,13 +184,15 @@ def floor_rows(label, run, states, base, copy, link, judge):
     if copy and states is not None:
         update = offloaded_elements(run) * update_bytes(run, states) / copy
         floors.append(f"the host's update at the copy's rate {1e3 * update:.1f}")
-    rows.append(judged(f"step, {label}", f"{1e3 * step_of(run):.1f} ms" + (f"; floors: {', '.join(floors)}" if floors else "")))
+    rows.append(judged(f"step, {label}", f"{1e3 * step_of(run):.1f} ms" + (f"; floors: {', '.join(floors)}"
+                                                                           if floors else "")))
     if link and base:
         ratio = step_of(run) / max(transfer, step_of(base))
         rows.append(judged(f"step over the larger of link and step without offload, {label}", f"{ratio:.2f}x"))
         if copy and states is not None:
             ratio = step_of(run) / max(transfer, step_of(base) + update)
-            rows.append(judged(f"step over the larger of link and (step without offload + host's update), {label}", f"{ratio:.2f}x",
+            rows.append(judged(f"step over the larger of link and (step without offload + host's update), {label}",
+                               f"{ratio:.2f}x",
                                f"<= {OF_FLOOR}x" if judge else "", ratio <= OF_FLOOR if judge else None))
     return rows
 

@@ -99,15 +99,18 @@ def cells(row):
     bytes_sent = [number(kind[link], 1e-6, 3) for link in LINKS for kind in (row.counted, row.predicted)]
     return [row.name, place, row.network, number(times.median, 1e3, 2),
             f"{number(times.low, 1e3, 2)} to {number(times.high, 1e3, 2)}", number(times.p95, 1e3, 2),
-            f"{times.variation:.1%}", *bytes_sent, number(row.loss, 1, 4), number(row.held_out, 1, 4), row.bound, verdict]
+            f"{times.variation:.1%}", *bytes_sent, number(row.loss, 1, 4), number(row.held_out, 1, 4),
+            row.bound, verdict]
 
 
 def markdown(name, description, axes, rows):
     """`axes` are in the names of the runs."""
     noisy = [row.name for row in rows if row.times and row.times.variation > NOISY]
-    note = f"\nCV above {NOISY:.0%}: {len(noisy)} of {len(rows)} runs; read differences of their times no finer.\n" if noisy else ""
+    note = (f"\nCV above {NOISY:.0%}: {len(noisy)} of {len(rows)} runs; read differences of their times no finer.\n"
+            if noisy else "")
     about = "".join(f"{line}\n\n" for line in (description, f"Axes: {', '.join(axes)}." if axes else "") if line)
-    return f"# {name}\n\n{about}{markdown_table.aligned(COLUMNS, [cells(row) for row in rows], TEXT_COLUMNS)}\n{note}{LEGEND}"
+    table = markdown_table.aligned(COLUMNS, [cells(row) for row in rows], TEXT_COLUMNS)
+    return f"# {name}\n\n{about}{table}\n{note}{LEGEND}"
 
 
 def tab_separated(axes, rows):

@@ -2,10 +2,10 @@
 
 usage: zpp-validate sweep-table FILE... [--place out-of-place|in-place] [--output TABLE.md]
 
-FILE is a JSON of zpp_sweep, of nccl-tests, or of zpp-validate peer-collectives. For each collective, group and type:
-a row a size, a column a codec and algorithm (and a pipeline depth above 1); times are medians of the raw samples, computed here in the same way for
-all. Prints Markdown and writes it to TABLE.md. Exits with 1 when a sweep is INVALID, with 2 when a FILE cannot be read
-or they are of other ranks. Needs no package.
+FILE is a JSON of zpp_sweep, of nccl-tests, or of zpp-validate peer-collectives. For each collective, group and type: a
+row a size, a column a codec and algorithm (and a pipeline depth above 1); times are medians of the raw samples,
+computed here in the same way for all. Prints Markdown and writes it to TABLE.md. Exits with 1 when a sweep is INVALID,
+with 2 when a FILE cannot be read or they are of other ranks. Needs no package.
 """
 
 import json
@@ -17,7 +17,8 @@ from zpp_validate import command_line
 from zpp_validate.readers import sweep_file
 from zpp_validate.tables import markdown_table
 
-LEGEND = """A cell: median time in us (bus bandwidth in GB/s, of uncompressed bytes; for codecs: times faster than the fastest
+LEGEND = """A cell: median time in us (bus bandwidth in GB/s, of uncompressed bytes; for codecs: times faster than the \
+fastest
 uncompressed one of that size which is no peer's).
 """
 
@@ -32,7 +33,8 @@ def read(path):
         document = json.loads(path.read_text(encoding="utf-8"))
         sweep = sweep_file.read_sweep(document)
     except (OSError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise Problem(f"{path} is no readable sweep: {' '.join(repr(error).split())}: name the JSON of zpp_sweep, nccl-tests "
+        raise Problem(f"{path} is no readable sweep: {' '.join(repr(error).split())}: name the JSON of zpp_sweep, "
+                      f"nccl-tests "
                       "or zpp-validate peer-collectives") from None
     if not sweep.rows:
         raise Problem(f"{path} holds no time: run the sweep again")
@@ -49,7 +51,8 @@ def columns_of(sweeps, place):
             table = tables.setdefault((key.collective, key.group, key.type, key.redop, key.root), {})
             depth = int(sweep.config.get("pipeline_depth", 1))
             chunks = f"depth {depth}" if depth > 1 else ""
-            sizes = table.setdefault(" ".join(filter(None, (peer, key.codec, key.algorithm, key.transport, chunks))), {})
+            sizes = table.setdefault(" ".join(filter(None, (peer, key.codec, key.algorithm, key.transport, chunks))),
+                                     {})
             if key.size in sizes:
                 raise Problem(f"two files have the row {key}: name one of them")
             sizes[key.size] = (peer, key.codec, row)
@@ -65,7 +68,8 @@ def cell(entry, baseline):
         return "-"
     _, codec, row = entry
     median = statistics.median(row.samples)
-    words = [f"{row.bus_bw * row.time / median:.2f}"] if row.bus_bw is not None else []  # that of the file is of its mean
+    # That of the file is of its mean.
+    words = [f"{row.bus_bw * row.time / median:.2f}"] if row.bus_bw is not None else []
     words += [f"{baseline / median:.2f}x"] if codec != "none" and baseline else []
     return f"{shown(median)} ({', '.join(words)})"
 
@@ -76,7 +80,8 @@ def lines_of(columns):
     cells = []
     for size in sizes:
         entries = [columns[name].get(size) for name in names]
-        plain = [statistics.median(row.samples) for peer, codec, row in filter(None, entries) if codec == "none" and not peer]
+        plain = [statistics.median(row.samples) for peer, codec, row in filter(None, entries) if codec == "none"
+                 and not peer]
         cells.append([sweep_file.bytes_text(size), *(cell(entry, min(plain, default=None)) for entry in entries)])
     return markdown_table.aligned(("size", *names), cells, set())
 
@@ -89,7 +94,8 @@ def title_of(words):
 def main(words):
     parser = command_line.parser("sweep-table", __doc__)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="JSON of zpp_sweep, nccl-tests or the peer")
-    parser.add_argument("--place", choices=list(sweep_file.PLACES.values()), default="out-of-place", help="[out-of-place]")
+    parser.add_argument("--place", choices=list(sweep_file.PLACES.values()), default="out-of-place",
+                        help="[out-of-place]")
     parser.add_argument("--output", type=Path, metavar="TABLE.md")
     arguments = parser.parse_args(words)
     try:
@@ -106,7 +112,8 @@ def main(words):
     lines = []
     for words, columns in tables.items():
         lines += [f"## {title_of(words)}, {layouts[0]}, {arguments.place}", "", lines_of(columns), ""]
-    invalid = [f"{path}: {sweep.verdict}" for path, (_, sweep) in zip(arguments.files, sweeps) if sweep.verdict != "VALID"]
+    invalid = [f"{path}: {sweep.verdict}" for path, (_, sweep) in zip(arguments.files, sweeps)
+               if sweep.verdict != "VALID"]
     text = "\n".join([*lines, *invalid, *[""] * bool(invalid)]) + "\n" + LEGEND
     print(text, end="")
     if arguments.output:

@@ -3,10 +3,11 @@
 usage: zpp-validate train-table STUDY [--output FILE] [--peak-tflops T]
 
 STUDY is a folder as jobscripts/local/measured.sh writes it: runs.tsv, and in runs/ a summary (STEM.json, of zpp_train
---json or zpp-validate peer-fsdp2 --json, alone or with the plug-in zeropp.torch) and the output (STEM.log) of each command. Prints a Markdown table for each
-shape and layout of each session, and writes it to FILE (STUDY/table.md). Statistics and MFU are computed here from
-the raw step times, in the same way for either side. A run that failed is a row with its reason.
-Exits with 1 when a run failed, is INVALID or sent other bytes than predicted; with 2 when STUDY cannot be read.
+--json or zpp-validate peer-fsdp2 --json, alone or with the plug-in zeropp.torch) and the output (STEM.log) of each
+command. Prints a Markdown table for each shape and layout of each session, and writes it to FILE (STUDY/table.md).
+Statistics and MFU are computed here from the raw step times, in the same way for either side. A run that failed is a
+row with its reason. Exits with 1 when a run failed, is INVALID or sent other bytes than predicted; with 2 when STUDY
+cannot be read.
 """
 
 import csv
@@ -30,7 +31,8 @@ COLUMNS = ("run", "step (ms)", "95 % interval", "p95", "CV", "tokens/s/GPU", "MF
            "bound by", "GB across nodes", "predicted", "GB on lo", "GiB a GPU", "vs FSDP2", "vs hybrid", "notes")
 TEXT_COLUMNS = {"run", "bound by", "notes"}
 
-LEGEND = """step: the median of the timed steps, the largest over ranks of each; 95 % interval: of that median, by order statistics.
+LEGEND = """step: the median of the timed steps, the largest over ranks of each; 95 % interval: of that median, by \
+order statistics.
 exposed: time in which compute waited for communication. GB across nodes: sent between nodes a step, counted over all
 ranks (10^9 bytes); predicted: the closed form. GB on lo: sent by the loopback interface a step, where emulated nodes
 meet; of zpp_train over the whole run, its start included. GiB a GPU: peak (zpp_train: of its buffers on rank 0).
