@@ -1,6 +1,6 @@
 # ctest: name=pyflakes timeout=60 labels=style
-"""pyflakes finds nothing in any tracked Python file: no undefined name, no import or variable that nobody uses. Those of
-the validation and of the tests are as wide as C++ files, which clang-format keeps, and no wider."""
+"""pyflakes finds nothing in any tracked Python file: no undefined name, no import or variable that nobody uses. Files
+of the validation and of the tests are as wide as C++ files, which clang-format keeps, and no wider."""
 
 import os
 import re
@@ -10,8 +10,6 @@ import sys
 # These two get their names from Spack and Ramble, all at once, as is the custom there.
 STAR_IMPORTS = re.compile(r"(jobscripts/spack/.*/package\.py|jobscripts/ramble/.*/application\.py):.*"
                           r"(unable to detect undefined names|may be undefined, or defined from star imports)")
-
-
 COLUMNS = 120
 
 

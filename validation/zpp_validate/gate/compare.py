@@ -200,8 +200,8 @@ def share_of_time(text):
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"{text} is not between 0 and 1: it is a share of the time, as 0.03 for 3 %, or 0.5 for half as long "
-            "again; where runs of one day differ by more, measure on an idle machine, or compare bytes alone by zpp-validate "
-            "gate --only bytes") from None
+            "again; where runs of one day differ by more, measure on an idle machine, or compare bytes alone by "
+            "zpp-validate gate --only bytes") from None
 
 
 def natural(text):
