@@ -1,4 +1,4 @@
-# ctest: name=check_trace timeout=120
+# ctest: name=check_trace timeout=300
 """zpp-validate check on synthetic traces: VALID for right ones of many kinds, INVALID for every
 corruption."""
 

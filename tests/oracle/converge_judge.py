@@ -1,4 +1,4 @@
-# ctest: name=converge_judge timeout=120 labels=oracle
+# ctest: name=converge_judge timeout=300 labels=oracle
 """zpp-validate converge on matrices made here: it finds what was planted, says plainly what the data do not support,
 and refuses, by name, what is missing, unpaired or untrue."""
 

@@ -1,4 +1,4 @@
-# ctest: name=gate_files timeout=120 labels=oracle
+# ctest: name=gate_files timeout=300 labels=oracle
 """zpp-validate gate on files made here: what it records, what it refuses, and how often it alarms. Planted defects of
 the real programs are in tests/cli/gate_defects.py."""
 

@@ -11,22 +11,22 @@ namespace zeropp::nn::cuda_ops {
 
 namespace {
 
-[[noreturn]] void unavailable() {
-  const char* const why = dlerror();
-  cuda::fail(std::string("cuBLASLt cannot be opened: ") + (why != nullptr ? why : "?") +
+[[noreturn]] void unavailable(const std::string& why) {
+  cuda::fail("cuBLASLt cannot be opened: " + why +
              "; add the folder of the CUDA toolkit's libraries to LD_LIBRARY_PATH");
 }
 
 template <class Function>
 void look_up(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) unavailable();
+  if (function == nullptr) unavailable(dlerror());
 }
 
 CublasLt open() {
-  void* const library = open_library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR),
-                                     ZEROPP_CUBLAS_LIBRARY_FOLDER);
-  if (library == nullptr) unavailable();
+  const OpenedLibrary opened = open_library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR),
+                                            ZEROPP_CUBLAS_LIBRARY_FOLDER);
+  if (opened.handle == nullptr) unavailable(opened.why_not);
+  void* const library = opened.handle;
   CublasLt f{};
   look_up(library, "cublasLtCreate", f.create);
   look_up(library, "cublasLtGetStatusString", f.status_string);

@@ -6,9 +6,13 @@
 
 namespace zeropp::nn::cuda_ops {
 
-/// The library of this file name, as the loader finds it, or else in `folder` (where it lay at
-/// build time; "" for nowhere). Null when it is in neither: dlerror() says why. It stays open until
-/// the process ends.
-void* open_library(const std::string& name, const std::string& folder);
+struct OpenedLibrary {
+  void* handle;              ///< of dlopen(), open until the process ends; null where it failed
+  std::string why_not = {};  ///< the loader's reasons, of each place that was tried
+};
+
+/// Opens the library of this file name as the loader finds it, or else in `folder` (where it lay at
+/// build time; "" for nowhere).
+OpenedLibrary open_library(const std::string& name, const std::string& folder);
 
 }  // namespace zeropp::nn::cuda_ops

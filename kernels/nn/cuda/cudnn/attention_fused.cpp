@@ -8,7 +8,6 @@
 //
 // Source: Dao et al., FlashAttention, arXiv 2205.14135 and 2307.08691.
 #include <cudnn_frontend.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
@@ -300,11 +299,11 @@ FusedAttention open_cudnn() {
   const std::string toolkit = std::to_string(CUDART_VERSION / 1000);
   open_library("libcudart.so." + toolkit, kToolkitFolder);
   open_library("libnvrtc.so." + toolkit, kToolkitFolder);
-  fe::cudnn_dlhandle = open_library("libcudnn.so." + std::to_string(CUDNN_MAJOR), kCudnnFolder);
-  if (fe::cudnn_dlhandle == nullptr) {
-    const char* const why = dlerror();
-    return {nullptr, std::string("cuDNN is not available: ") + (why != nullptr ? why : "?")};
-  }
+  open_library("libcublasLt.so." + toolkit, kToolkitFolder);
+  const OpenedLibrary cudnn =
+      open_library("libcudnn.so." + std::to_string(CUDNN_MAJOR), kCudnnFolder);
+  if (cudnn.handle == nullptr) return {nullptr, "cuDNN is not available: " + cudnn.why_not};
+  fe::cudnn_dlhandle = cudnn.handle;
   cudnnHandle_t handle = nullptr;
   try {
     const cudnnStatus_t status = fe::detail::create_handle(&handle);
