@@ -63,9 +63,17 @@ TEST(OffloadedOptimizer, EndsAfterItsMemoryIsWritten) {
   std::optional<FileWeights> file_weights(
       std::in_place, offload_pieces({gradients.size()}, options.offload_optimizer),
       std::vector<bool>{true}, options, device);
-  std::optional<OffloadedOptimizer> optimizer(std::in_place, units, partitions, own,
-                                              std::vector<View>(1), &*file_weights, true, 0,
-                                              options, optim::Options{}, device, Workers(1));
+  const std::vector<View> none_on_device(1);
+  const optim::Options rule;
+  std::optional<OffloadedOptimizer> optimizer(
+      std::in_place,
+      OptimizerSetup{.units = units,
+                     .partitions = partitions,
+                     .owned = {.sharded = true, .rank = 0},
+                     .seed = 0,
+                     .options = rule},
+      OffloadedArrays{.gradients = own, .weights = none_on_device, .file_weights = &*file_weights},
+      options, device, Workers(1));
   optimizer->make_weights(0, Stream());
   {
     std::unique_lock lock(gate.mutex);
