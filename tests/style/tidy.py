@@ -1,9 +1,9 @@
 # ctest: name=clang_tidy timeout=1800 labels=style,tidy processors=2
-"""clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left out.
-A source that several targets compile is read once, with the flags of the first. Files that stand in for what a build
-lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed is remembered in the user's
-cache folder, for all copies of the tree, and checked again only when the file, an own header that it includes, its
-flags, the rules or the tool have changed.
+"""clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left
+out. A source that several targets compile is read once, with the flags of the first. Files that stand in for what a
+build lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed is remembered in the
+user's cache folder, for all copies of the tree, and checked again only when the file, an own header that it includes,
+its flags, the rules or the tool have changed.
 
 Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
 as fast as one by one. Sources that the build joins as well are known to share their names; those that a joined text's

@@ -124,8 +124,13 @@ class SlurmCase(zpp.TestCase):
                        "--system", "two-node-local", "--results", results or self.results)
         self.assertEqual(done.returncode, 0, done)
         identity = done.stdout.strip()
-        self.addCleanup(command, "scancel", identity)
+        self.addCleanup(self.cancel, identity)
         return identity
+
+    def cancel(self, identity):
+        """Cancels a job, and waits for whatever still writes to the test's folder."""
+        command("scancel", identity)
+        wait_for("the end of the job's processes", lambda: not processes_of(self.folder))
 
     def ended(self, identity):
         """(state, exit code, restarts) of a job, once it has ended."""
