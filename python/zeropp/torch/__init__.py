@@ -9,6 +9,11 @@ compress() returns the model; report() says what was sent. allreduce_hook is a c
 docs/howto/pytorch.md describes options and limits.
 """
 
+import importlib.util
+
+if importlib.util.find_spec("torch") is None:
+    raise ImportError("zeropp.torch needs PyTorch 2.9 or later: pip install 'torch>=2.9'")
+
 from zeropp.torch.compress import compress
 from zeropp.torch.ddp import AllReduceState, allreduce_hook
 from zeropp.torch.frozen import refresh
