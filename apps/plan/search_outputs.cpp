@@ -9,6 +9,7 @@
 #include "apps/plan/byte_unit.hpp"
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::plan {
 
@@ -30,6 +31,13 @@ struct Row {
   [[nodiscard]] std::string weights() const {
     const zero::Options& zero = candidate->config.zero;
     return zero.quantized_weights ? codec::to_string(zero.weight_codec) : "none";
+  }
+  [[nodiscard]] std::string differences() const {
+    const zero::WeightDifferenceOptions& differences = candidate->config.zero.weight_differences;
+    return differences.enabled ? codec::to_string(differences.codec) : "none";
+  }
+  [[nodiscard]] bool keeps_images() const {
+    return zero::keeps_weight_images(candidate->config.zero);
   }
   [[nodiscard]] std::string gradients() const {
     const zero::Options& zero = candidate->config.zero;
@@ -61,14 +69,16 @@ std::pair<ByteUnit, ByteUnit> units_of(const std::vector<Row>& rows) {
 
 trace::TextTable table_of(const std::vector<Row>& rows) {
   const auto [sent, held] = units_of(rows);
-  trace::TextTable table(
-      {"nodes", "stage", "weights", "hpZ", "gradients", "all-gather", "reduce-scatter", "recompute",
-       "micro batch", "micro-steps", fmt::format("out of a node {}", sent.name),
-       fmt::format("inside a node {}", sent.name), fmt::format("memory {}", held.name), "step s"});
+  trace::TextTable table({"nodes", "stage", "weights", "differences", "images", "hpZ", "gradients",
+                          "all-gather", "reduce-scatter", "recompute", "micro batch", "micro-steps",
+                          fmt::format("out of a node {}", sent.name),
+                          fmt::format("inside a node {}", sent.name),
+                          fmt::format("memory {}", held.name), "step s"});
   for (const Row& row : rows) {
     const config::TrainConfig& config = row.candidate->config;
     table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
-               row.weights(), fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
+               row.weights(), row.differences(), row.keeps_images() ? "kept" : "no",
+               fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
                config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
                config.model.recompute_activations ? "yes" : "no",
                fmt::to_string(config.train_micro_batch_size_per_gpu),
@@ -133,6 +143,10 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
        column("stage", "", "ZeRO stage", rows,
               of_config([=](const Config& c) { return static_cast<std::uint64_t>(c.zero.stage); })),
        column("weight_codec", "", "Of qwZ; none: off", rows, &Row::weights),
+       column("weight_difference_codec", "", "Of weight differences; none: off", rows,
+              &Row::differences),
+       column("keep_weight_images", "bool", "Images of weights are kept", rows,
+              [](const Row& row) { return std::uint64_t{row.keeps_images() ? 1U : 0U}; }),
        column("hpz_partition_size", "ranks", "1: off", rows,
               of_config([=](const Config& c) { return number(c.zero.hpz_partition_size); })),
        column("gradient_codecs", "", "Of both hops of qgZ; none: off", rows, &Row::gradients),
@@ -160,7 +174,7 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
               [](const Row& row) {
                 return row.candidate->seconds.value_or(std::numeric_limits<double>::quiet_NaN());
               }),
-       column("weight_bits", "bits", "Of a weight on the wire", rows,
+       column("weight_bits", "bits", "Of a whole weight on the wire", rows,
               [](const Row& row) { return row.candidate->weight_bits; }),
        column("gradient_bits", "bits", "Of a gradient, on the hop with fewer", rows,
               [](const Row& row) { return row.candidate->gradient_bits; })}};

@@ -38,13 +38,12 @@ void require_searchable(const config::TrainConfig& base) {
   if (base.zero.error_feedback.hops != zero::FeedbackHops::none) refuse("zeropp.error_feedback");
   if (base.zero.shard_group_size != zero::kAllRanks) refuse("zeropp.shard_group_size");
   if (base.zero.measure_errors > 0) refuse("zeropp.measure_quantization_error");
-  if (base.zero.weight_differences.enabled) refuse("zeropp.weight_differences");
 }
 
 /// What ranks say to each other, without what they compute.
 struct Exchange {
   int stage;
-  codec::CodecSpec weights;
+  WeightChoice weights;
   GradientChoice gradients;
   std::size_t hpz;
   std::string all_gather;
@@ -54,8 +53,10 @@ struct Exchange {
 config::TrainConfig with(config::TrainConfig config, const Exchange& exchange) {
   zero::Options& zero = config.zero;
   zero.stage = exchange.stage;
-  zero.quantized_weights = !is_none(exchange.weights);
-  if (zero.quantized_weights) zero.weight_codec = exchange.weights;
+  zero.quantized_weights = exchange.weights.quantized();
+  if (zero.quantized_weights) zero.weight_codec = exchange.weights.whole;
+  zero.weight_differences.enabled = exchange.weights.differences.has_value();
+  if (exchange.weights.differences) zero.weight_differences.codec = *exchange.weights.differences;
   zero.quantized_gradients = !is_none(exchange.gradients.intra);
   if (zero.quantized_gradients) {
     zero.gradient_codec_intra = exchange.gradients.intra;
@@ -71,7 +72,7 @@ config::TrainConfig with(config::TrainConfig config, const Exchange& exchange) {
 template <class Body>
 void for_each_exchange(const SearchSpace& space, const Body& body) {
   for (const int stage : space.stages) {
-    for (const auto& weights : space.weight_codecs) {
+    for (const auto& weights : space.weights) {
       for (const auto& gradients : space.gradient_codecs) {
         for (const std::size_t hpz : space.hpz_sizes) {
           for (const auto& all_gather : space.all_gathers) {
@@ -138,12 +139,20 @@ auto costs_of(const Planned& planned) {
                     -c.weight_bits, -c.gradient_bits, c.seconds.value_or(0));
 }
 
-/// How a candidate sends what it sends: of two routes one may be faster with the same bytes. Within
-/// a route, who sends, computes and holds no more, and has no more come from the host, takes no
-/// longer.
-using Route = std::tuple<int, std::string, std::string>;
-Route route_of(const Exchange& exchange) {
-  return {exchange.stage, exchange.all_gather, exchange.reduce_scatter};
+/// How a candidate sends what it sends: of two routes one may be faster with the same bytes, as
+/// where weights are gathered whole, from images that are kept or not, or exchanged as differences
+/// along other groups. Within a route, who sends, computes and holds no more, and has no more come
+/// from the host, takes no longer.
+using Route = std::tuple<int, std::string, std::string, bool, bool>;
+Route route_of(const zero::Options& zero) {
+  return {zero.stage, zero.all_gather_algorithm, zero.reduce_scatter_algorithm,
+          zero.weight_differences.enabled, zero.keep_weight_images};
+}
+
+/// The choices of `space` that make another candidate of `zero`.
+std::vector<bool> image_choices(const SearchSpace& space, const zero::Options& zero) {
+  const bool serve = zero.gathers_device_masters() && !is_none(zero.weight_codec);
+  return serve ? space.weight_images : std::vector<bool>{space.weight_images.front()};
 }
 
 template <class Tuple>
@@ -202,7 +211,8 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
   Computations computations(source_vocab_size);
   std::map<Route, std::vector<Planned>> by_route;  // one where times are not asked for
   for_each_exchange(space, [&](const Exchange& exchange) {
-    result.considered += space.micro_batches.size() * space.recompute.size();
+    result.considered +=
+        space.micro_batches.size() * space.recompute.size() * space.weight_images.size();
     config::TrainConfig asked = with(base, exchange);
     for (const std::size_t micro_batch : space.micro_batches) {
       asked.train_micro_batch_size_per_gpu = micro_batch;
@@ -212,16 +222,19 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
         const model::Description& model = computations.of(*config);
         plans.emplace(topology, model.units, model.layers);
       }
-      const SharedPlan plan =
-          plans->plan(config->zero, optim::kept_by(config->optimizer), *config->backend);
-      for (const bool recompute : space.recompute) {
-        config->model.recompute_activations = recompute;
-        ++result.possible;
-        Candidate candidate = candidate_of(*config, plan, computations.of(*config));
-        if (!within(limits, candidate)) continue;
-        ++result.fitting;
-        add_best(by_route[seconds ? route_of(exchange) : Route{}],
-                 {std::move(candidate), plan, seconds ? plan.copied_over_link : 0});
+      for (const bool images : image_choices(space, config->zero)) {
+        config->zero.keep_weight_images = images;
+        const SharedPlan plan =
+            plans->plan(config->zero, optim::kept_by(config->optimizer), *config->backend);
+        for (const bool recompute : space.recompute) {
+          config->model.recompute_activations = recompute;
+          ++result.possible;
+          Candidate candidate = candidate_of(*config, plan, computations.of(*config));
+          if (!within(limits, candidate)) continue;
+          ++result.fitting;
+          add_best(by_route[seconds ? route_of(config->zero) : Route{}],
+                   {std::move(candidate), plan, seconds ? plan.copied_over_link : 0});
+        }
       }
     }
   });
