@@ -142,10 +142,6 @@ SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& 
       return weights.differences.has_value() == zero.weight_differences.enabled;
     });
   }
-  // Images save time alone: where no times are known, nobody wants their memory.
-  if (is("zeropp.keep_weight_images") || !asked.base.source.is_named()) {
-    space.weight_images = {zero.keep_weight_images};
-  }
   if (is("zeropp.gradient_codec_intra") || is("zeropp.gradient_codec_inter")) {
     space.gradient_codecs = {{}, {zero.gradient_codec_intra, zero.gradient_codec_inter}};
   }

@@ -33,8 +33,7 @@ std::vector<config::Option> options(SearchJob& asked);
 std::vector<comm::Topology> topologies_of(SearchJob& asked,
                                           const std::vector<config::Option>& given);
 
-/// whole_space(), without the choices that `given` has made, and without images of weights that are
-/// kept where no times are asked for.
+/// whole_space(), without the choices that `given` has made.
 SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
                      const comm::Topology& topology, const config::Machine& machine);
 

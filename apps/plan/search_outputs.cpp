@@ -9,7 +9,6 @@
 #include "apps/plan/byte_unit.hpp"
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
-#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::plan {
 
@@ -35,9 +34,6 @@ struct Row {
   [[nodiscard]] std::string differences() const {
     const zero::WeightDifferenceOptions& differences = candidate->config.zero.weight_differences;
     return differences.enabled ? codec::to_string(differences.codec) : "none";
-  }
-  [[nodiscard]] bool keeps_images() const {
-    return zero::keeps_weight_images(candidate->config.zero);
   }
   [[nodiscard]] std::string gradients() const {
     const zero::Options& zero = candidate->config.zero;
@@ -69,7 +65,7 @@ std::pair<ByteUnit, ByteUnit> units_of(const std::vector<Row>& rows) {
 
 trace::TextTable table_of(const std::vector<Row>& rows) {
   const auto [sent, held] = units_of(rows);
-  trace::TextTable table({"nodes", "stage", "weights", "differences", "images", "hpZ", "gradients",
+  trace::TextTable table({"nodes", "stage", "weights", "differences", "hpZ", "gradients",
                           "all-gather", "reduce-scatter", "recompute", "micro batch", "micro-steps",
                           fmt::format("out of a node {}", sent.name),
                           fmt::format("inside a node {}", sent.name),
@@ -77,9 +73,9 @@ trace::TextTable table_of(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const config::TrainConfig& config = row.candidate->config;
     table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
-               row.weights(), row.differences(), row.keeps_images() ? "kept" : "no",
-               fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
-               config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
+               row.weights(), row.differences(), fmt::to_string(config.zero.hpz_partition_size),
+               row.gradients(), config.zero.all_gather_algorithm,
+               config.zero.reduce_scatter_algorithm,
                config.model.recompute_activations ? "yes" : "no",
                fmt::to_string(config.train_micro_batch_size_per_gpu),
                fmt::to_string(config.gradient_accumulation_steps), in_unit(row.out_of_node(), sent),
@@ -145,8 +141,6 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
        column("weight_codec", "", "Of qwZ; none: off", rows, &Row::weights),
        column("weight_difference_codec", "", "Of weight differences; none: off", rows,
               &Row::differences),
-       column("keep_weight_images", "bool", "Images of weights are kept", rows,
-              [](const Row& row) { return std::uint64_t{row.keeps_images() ? 1U : 0U}; }),
        column("hpz_partition_size", "ranks", "1: off", rows,
               of_config([=](const Config& c) { return number(c.zero.hpz_partition_size); })),
        column("gradient_codecs", "", "Of both hops of qgZ; none: off", rows, &Row::gradients),

@@ -139,20 +139,16 @@ auto costs_of(const Planned& planned) {
                     -c.weight_bits, -c.gradient_bits, c.seconds.value_or(0));
 }
 
-/// How a candidate sends what it sends: of two routes one may be faster with the same bytes, as
-/// where weights are gathered whole, from images that are kept or not, or exchanged as differences
-/// along other groups. Within a route, who sends, computes and holds no more, and has no more come
-/// from the host, takes no longer.
-using Route = std::tuple<int, std::string, std::string, bool, bool>;
-Route route_of(const zero::Options& zero) {
-  return {zero.stage, zero.all_gather_algorithm, zero.reduce_scatter_algorithm,
-          zero.weight_differences.enabled, zero.keep_weight_images};
-}
-
-/// The choices of `space` that make another candidate of `zero`.
-std::vector<bool> image_choices(const SearchSpace& space, const zero::Options& zero) {
-  const bool serve = zero.gathers_device_masters() && !is_none(zero.weight_codec);
-  return serve ? space.weight_images : std::vector<bool>{space.weight_images.front()};
+/// How a candidate sends what it sends: of two routes one may be faster with the same bytes. Weight
+/// differences are a route of their own: they go over other groups, and take other kernels. Within
+/// a route, who sends, computes and holds no more, and has no more come from the host, takes no
+/// longer.
+using Route = std::tuple<int, std::string, std::string, bool>;
+Route route_of(const Exchange& exchange, const zero::Options& zero) {
+  // Differences along the rails leave nothing to the all-gather but units that persist.
+  const bool gathers = !zero.exchanges_differences() || zero.persistence_threshold > 0;
+  return {exchange.stage, gathers ? exchange.all_gather : "", exchange.reduce_scatter,
+          exchange.weights.differences.has_value()};
 }
 
 template <class Tuple>
@@ -211,8 +207,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
   Computations computations(source_vocab_size);
   std::map<Route, std::vector<Planned>> by_route;  // one where times are not asked for
   for_each_exchange(space, [&](const Exchange& exchange) {
-    result.considered +=
-        space.micro_batches.size() * space.recompute.size() * space.weight_images.size();
+    result.considered += space.micro_batches.size() * space.recompute.size();
     config::TrainConfig asked = with(base, exchange);
     for (const std::size_t micro_batch : space.micro_batches) {
       asked.train_micro_batch_size_per_gpu = micro_batch;
@@ -222,19 +217,16 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
         const model::Description& model = computations.of(*config);
         plans.emplace(topology, model.units, model.layers);
       }
-      for (const bool images : image_choices(space, config->zero)) {
-        config->zero.keep_weight_images = images;
-        const SharedPlan plan =
-            plans->plan(config->zero, optim::kept_by(config->optimizer), *config->backend);
-        for (const bool recompute : space.recompute) {
-          config->model.recompute_activations = recompute;
-          ++result.possible;
-          Candidate candidate = candidate_of(*config, plan, computations.of(*config));
-          if (!within(limits, candidate)) continue;
-          ++result.fitting;
-          add_best(by_route[seconds ? route_of(config->zero) : Route{}],
-                   {std::move(candidate), plan, seconds ? plan.copied_over_link : 0});
-        }
+      const SharedPlan plan =
+          plans->plan(config->zero, optim::kept_by(config->optimizer), *config->backend);
+      for (const bool recompute : space.recompute) {
+        config->model.recompute_activations = recompute;
+        ++result.possible;
+        Candidate candidate = candidate_of(*config, plan, computations.of(*config));
+        if (!within(limits, candidate)) continue;
+        ++result.fitting;
+        add_best(by_route[seconds ? route_of(exchange, config->zero) : Route{}],
+                 {std::move(candidate), plan, seconds ? plan.copied_over_link : 0});
       }
     }
   });

@@ -30,7 +30,6 @@ struct WeightChoice {
   [[nodiscard]] bool quantized() const {
     return whole != codec::CodecSpec{} || differences.has_value();
   }
-  bool operator==(const WeightChoice&) const = default;
 };
 
 /// What may be chosen; every list has at least one entry. Without differences a codec "none" is qwZ
@@ -43,16 +42,16 @@ struct SearchSpace {
   std::vector<std::string> all_gathers;
   std::vector<std::string> reduce_scatters;
   std::vector<bool> recompute;
-  /// Options::keep_weight_images; the first alone where gathers could not start from images.
-  std::vector<bool> weight_images;
   std::vector<std::size_t> micro_batches;  ///< sequences; of the batch of a rank, what divides it
 };
 
-/// Every stage; integers of 8, 6 and 4 bits, and weight differences in config's codec of them
-/// behind whole weights in 8 bits: wider differences send more, and what is known of the loss asks
-/// for none; hpZ in parts of a node, nodes, and powers of two of them; every algorithm;
-/// activations, and images of weights, kept or not; micro-batches that divide what a rank has of
+/// Every stage; integers of 8, 6 and 4 bits, and weight differences in config's codec of these,
+/// after whole weights in 8 bits: wider differences send more, and no loss that was measured asks
+/// for them; hpZ in parts of a node, nodes, and powers of two of them; every algorithm;
+/// activations kept or not; micro-batches that divide what a rank has of
 /// config.train_batch_size (a sequence where that is 0), in powers of two.
+/// Images of weights are kept as config says: they make a planned step shorter by a thousandth at
+/// most, and would double the rows.
 SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology& topology,
                         const config::Machine& machine);
 
@@ -89,9 +88,9 @@ struct SearchResult {
 };
 
 /// `base`: all that the space does not choose, not resolved. Where `seconds` is given, it is asked
-/// for those of each stage and pair of algorithms, with and without weight differences and kept
-/// images, that no other of these beats without it, where bytes between the GPU and hpZ's copies on
-/// the host count as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback,
+/// for those of each stage and pair of algorithms, with and without weight differences, that no
+/// other of these beats without it, where bytes between the GPU and hpZ's copies on the host count
+/// as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback,
 /// shard groups and measured errors, which are not searched over.
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,

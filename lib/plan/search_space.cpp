@@ -61,7 +61,6 @@ SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology&
   space.all_gathers = names_of(machine.all_gather);
   space.reduce_scatters = names_of(machine.reduce_scatter);
   space.recompute = {false, true};
-  space.weight_images = {false, true};
   space.micro_batches = micro_batches(config, topology);
   return space;
 }
