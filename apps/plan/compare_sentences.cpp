@@ -131,12 +131,12 @@ std::string what_fits(const Comparison& comparison, const Compared& about) {
                 fmt::join(by_the_copy, " and "));
   return fmt::format(
       "{}: this needs more than the {:.1f} GiB of {} and does not run there; {}"
-      "zpp_plan search finds what fits{}.",
+      "zpp_plan search finds what fits.",
       fmt::join(too_large, ", "), about.memory / kGibibyte,
       about.cluster != nullptr && about.memory == about.cluster->gpu.memory
           ? "the GPU " + about.cluster->gpu.name
           : "--memory-limit",
-      on_host, about.all.zero.weight_differences.enabled ? ", without weight differences" : "");
+      on_host);
 }
 
 std::string why_this_factor(const Comparison& comparison, const Compared& about) {

@@ -141,8 +141,7 @@ comm::Topology topology_of(Job& job) {
 
 void take_job(Job& job, const std::vector<config::Option>& given) {
   take_model(job, given);
-  const bool first_differs = job.config.zero.exchanges_differences();
-  if (first_differs && !config::is_given(given, "plan.step")) job.step = 1;
+  if (!config::is_given(given, "plan.step")) job.step = ordinary_step(job.config.zero);
 }
 
 config::Machine machine_for(const comm::Topology& topology, bool rdma) {

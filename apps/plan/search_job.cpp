@@ -41,8 +41,9 @@ void for_each_kind(const SearchSpace& space, const config::TrainConfig& base, co
     zero.stage = stage;
     for (const std::size_t hpz : space.hpz_sizes) {
       zero.hpz_partition_size = hpz;
-      for (const codec::CodecSpec& weights : space.weight_codecs) {
-        zero.quantized_weights = weights != codec::CodecSpec{};
+      for (const WeightChoice& weights : space.weights) {
+        zero.quantized_weights = weights.quantized();
+        zero.weight_differences.enabled = weights.differences.has_value();
         for (const GradientChoice& gradients : space.gradient_codecs) {
           zero.quantized_gradients = gradients.intra != codec::CodecSpec{};
           for (const bool recompute : space.recompute) body(zero, recompute);
@@ -70,7 +71,8 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.minimum_weight_bits",
        .flag = "--minimum-weight-bits",
        .field = &asked.minimum_weight_bits,
-       .help = "Fewest bits of a weight on the wire, scales included",
+       .help = "Fewest bits of a whole weight on the wire, scales included; those of a weight "
+               "difference do not count, which loses less in as many bits",
        .unit = "bits",
        .range = config::between(0, 32)},
       {.path = "plan.minimum_gradient_bits",
@@ -126,10 +128,18 @@ SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& 
   const auto is = [&](const char* path) { return config::is_given(given, path); };
   SearchSpace space = whole_space(config, topology, machine);
   if (is("zero_optimization.stage")) space.stages = {zero.stage};
-  if (is("zeropp.weight_codec")) space.weight_codecs = {codec::CodecSpec{}, zero.weight_codec};
+  if (is("zeropp.weight_codec")) {
+    space.weights = {{}, {zero.weight_codec}, {zero.weight_codec, zero.weight_differences.codec}};
+    if (zero.weight_codec == codec::CodecSpec{}) space.weights.erase(space.weights.begin());
+  }
   if (is("zero_optimization.zero_quantized_weights")) {
-    space.weight_codecs = kept(space.weight_codecs, [&](const codec::CodecSpec& codec) {
-      return (codec != codec::CodecSpec{}) == zero.quantized_weights;
+    space.weights = kept(space.weights, [&](const WeightChoice& weights) {
+      return weights.quantized() == zero.quantized_weights;
+    });
+  }
+  if (is("zeropp.weight_differences")) {
+    space.weights = kept(space.weights, [&](const WeightChoice& weights) {
+      return weights.differences.has_value() == zero.weight_differences.enabled;
     });
   }
   if (is("zeropp.gradient_codec_intra") || is("zeropp.gradient_codec_inter")) {

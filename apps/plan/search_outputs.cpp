@@ -31,6 +31,10 @@ struct Row {
     const zero::Options& zero = candidate->config.zero;
     return zero.quantized_weights ? codec::to_string(zero.weight_codec) : "none";
   }
+  [[nodiscard]] std::string differences() const {
+    const zero::WeightDifferenceOptions& differences = candidate->config.zero.weight_differences;
+    return differences.enabled ? codec::to_string(differences.codec) : "none";
+  }
   [[nodiscard]] std::string gradients() const {
     const zero::Options& zero = candidate->config.zero;
     return zero.quantized_gradients
@@ -61,15 +65,17 @@ std::pair<ByteUnit, ByteUnit> units_of(const std::vector<Row>& rows) {
 
 trace::TextTable table_of(const std::vector<Row>& rows) {
   const auto [sent, held] = units_of(rows);
-  trace::TextTable table(
-      {"nodes", "stage", "weights", "hpZ", "gradients", "all-gather", "reduce-scatter", "recompute",
-       "micro batch", "micro-steps", fmt::format("out of a node {}", sent.name),
-       fmt::format("inside a node {}", sent.name), fmt::format("memory {}", held.name), "step s"});
+  trace::TextTable table({"nodes", "stage", "weights", "differences", "hpZ", "gradients",
+                          "all-gather", "reduce-scatter", "recompute", "micro batch", "micro-steps",
+                          fmt::format("out of a node {}", sent.name),
+                          fmt::format("inside a node {}", sent.name),
+                          fmt::format("memory {}", held.name), "step s"});
   for (const Row& row : rows) {
     const config::TrainConfig& config = row.candidate->config;
     table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
-               row.weights(), fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
-               config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
+               row.weights(), row.differences(), fmt::to_string(config.zero.hpz_partition_size),
+               row.gradients(), config.zero.all_gather_algorithm,
+               config.zero.reduce_scatter_algorithm,
                config.model.recompute_activations ? "yes" : "no",
                fmt::to_string(config.train_micro_batch_size_per_gpu),
                fmt::to_string(config.gradient_accumulation_steps), in_unit(row.out_of_node(), sent),
@@ -133,6 +139,8 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
        column("stage", "", "ZeRO stage", rows,
               of_config([=](const Config& c) { return static_cast<std::uint64_t>(c.zero.stage); })),
        column("weight_codec", "", "Of qwZ; none: off", rows, &Row::weights),
+       column("weight_difference_codec", "", "Of weight differences; none: off", rows,
+              &Row::differences),
        column("hpz_partition_size", "ranks", "1: off", rows,
               of_config([=](const Config& c) { return number(c.zero.hpz_partition_size); })),
        column("gradient_codecs", "", "Of both hops of qgZ; none: off", rows, &Row::gradients),
@@ -160,7 +168,7 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
               [](const Row& row) {
                 return row.candidate->seconds.value_or(std::numeric_limits<double>::quiet_NaN());
               }),
-       column("weight_bits", "bits", "Of a weight on the wire", rows,
+       column("weight_bits", "bits", "Of a whole weight on the wire", rows,
               [](const Row& row) { return row.candidate->weight_bits; }),
        column("gradient_bits", "bits", "Of a gradient, on the hop with fewer", rows,
               [](const Row& row) { return row.candidate->gradient_bits; })}};

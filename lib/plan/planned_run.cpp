@@ -36,6 +36,10 @@ model::Sizing sizing_of(const config::TrainConfig& config, std::size_t source_vo
           .sizes = nn::planned_sizes(*config.backend)};
 }
 
+std::size_t ordinary_step(const zero::Options& options) {
+  return options.exchanges_differences() ? 1 : 0;
+}
+
 PlannedRun::PlannedRun(const config::TrainConfig& config, const comm::Topology& topology,
                        std::size_t source_vocab_size)
     : config_(plannable(config)),

@@ -18,6 +18,10 @@ namespace zeropp::plan {
 /// Sizing of the model of a resolved configuration, on a back end that need not be there.
 model::Sizing sizing_of(const config::TrainConfig& config, std::size_t source_vocab_size);
 
+/// Steps before the first ordinary one of a run: 1 with weight differences at stage 3, whose first
+/// step sends whole weights; else 0. At stages 1 and 2 whole weights go before the first step.
+std::size_t ordinary_step(const zero::Options& options);
+
 class PlannedRun {
  public:
   /// `config` is resolved (no "auto", no size of 0 but the vocabulary's), for this topology, which

@@ -38,13 +38,12 @@ void require_searchable(const config::TrainConfig& base) {
   if (base.zero.error_feedback.hops != zero::FeedbackHops::none) refuse("zeropp.error_feedback");
   if (base.zero.shard_group_size != zero::kAllRanks) refuse("zeropp.shard_group_size");
   if (base.zero.measure_errors > 0) refuse("zeropp.measure_quantization_error");
-  if (base.zero.weight_differences.enabled) refuse("zeropp.weight_differences");
 }
 
 /// What ranks say to each other, without what they compute.
 struct Exchange {
   int stage;
-  codec::CodecSpec weights;
+  WeightChoice weights;
   GradientChoice gradients;
   std::size_t hpz;
   std::string all_gather;
@@ -54,8 +53,10 @@ struct Exchange {
 config::TrainConfig with(config::TrainConfig config, const Exchange& exchange) {
   zero::Options& zero = config.zero;
   zero.stage = exchange.stage;
-  zero.quantized_weights = !is_none(exchange.weights);
-  if (zero.quantized_weights) zero.weight_codec = exchange.weights;
+  zero.quantized_weights = exchange.weights.quantized();
+  if (zero.quantized_weights) zero.weight_codec = exchange.weights.whole;
+  zero.weight_differences.enabled = exchange.weights.differences.has_value();
+  if (exchange.weights.differences) zero.weight_differences.codec = *exchange.weights.differences;
   zero.quantized_gradients = !is_none(exchange.gradients.intra);
   if (zero.quantized_gradients) {
     zero.gradient_codec_intra = exchange.gradients.intra;
@@ -71,7 +72,7 @@ config::TrainConfig with(config::TrainConfig config, const Exchange& exchange) {
 template <class Body>
 void for_each_exchange(const SearchSpace& space, const Body& body) {
   for (const int stage : space.stages) {
-    for (const auto& weights : space.weight_codecs) {
+    for (const auto& weights : space.weights) {
       for (const auto& gradients : space.gradient_codecs) {
         for (const std::size_t hpz : space.hpz_sizes) {
           for (const auto& all_gather : space.all_gathers) {
@@ -138,12 +139,16 @@ auto costs_of(const Planned& planned) {
                     -c.weight_bits, -c.gradient_bits, c.seconds.value_or(0));
 }
 
-/// How a candidate sends what it sends: of two routes one may be faster with the same bytes. Within
+/// How a candidate sends what it sends: of two routes one may be faster with the same bytes. Weight
+/// differences are a route of their own: they go over other groups, and take other kernels. Within
 /// a route, who sends, computes and holds no more, and has no more come from the host, takes no
 /// longer.
-using Route = std::tuple<int, std::string, std::string>;
-Route route_of(const Exchange& exchange) {
-  return {exchange.stage, exchange.all_gather, exchange.reduce_scatter};
+using Route = std::tuple<int, std::string, std::string, bool>;
+Route route_of(const Exchange& exchange, const zero::Options& zero) {
+  // Differences along the rails leave nothing to the all-gather but units that persist.
+  const bool gathers = !zero.exchanges_differences() || zero.persistence_threshold > 0;
+  return {exchange.stage, gathers ? exchange.all_gather : "", exchange.reduce_scatter,
+          exchange.weights.differences.has_value()};
 }
 
 template <class Tuple>
@@ -220,7 +225,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
         Candidate candidate = candidate_of(*config, plan, computations.of(*config));
         if (!within(limits, candidate)) continue;
         ++result.fitting;
-        add_best(by_route[seconds ? route_of(exchange) : Route{}],
+        add_best(by_route[seconds ? route_of(exchange, config->zero) : Route{}],
                  {std::move(candidate), plan, seconds ? plan.copied_over_link : 0});
       }
     }

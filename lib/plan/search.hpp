@@ -22,10 +22,21 @@ struct GradientChoice {
   codec::CodecSpec inter;
 };
 
-/// What may be chosen; every list has at least one entry. A codec "none" is qwZ or qgZ off.
+/// How weights are sent: whole, or as differences, which whole weights go before.
+struct WeightChoice {
+  codec::CodecSpec whole;
+  std::optional<codec::CodecSpec> differences = {};  ///< of weight differences; nothing: off
+
+  [[nodiscard]] bool quantized() const {
+    return whole != codec::CodecSpec{} || differences.has_value();
+  }
+};
+
+/// What may be chosen; every list has at least one entry. Without differences a codec "none" is qwZ
+/// or qgZ off.
 struct SearchSpace {
   std::vector<int> stages;
-  std::vector<codec::CodecSpec> weight_codecs;
+  std::vector<WeightChoice> weights;
   std::vector<GradientChoice> gradient_codecs;
   std::vector<std::size_t> hpz_sizes;
   std::vector<std::string> all_gathers;
@@ -34,18 +45,24 @@ struct SearchSpace {
   std::vector<std::size_t> micro_batches;  ///< sequences; of the batch of a rank, what divides it
 };
 
-/// Every stage; integers of 8, 6 and 4 bits; hpZ in parts of a node, nodes, and powers of two of
-/// them; every algorithm; activations kept or not; micro-batches that divide what a rank has of
+/// Every stage; integers of 8, 6 and 4 bits, and weight differences in config's codec of these,
+/// after whole weights in 8 bits: wider differences send more, and no loss that was measured asks
+/// for them; hpZ in parts of a node, nodes, and powers of two of them; every algorithm;
+/// activations kept or not; micro-batches that divide what a rank has of
 /// config.train_batch_size (a sequence where that is 0), in powers of two.
+/// Images of weights are kept as config says: they make a planned step shorter by a thousandth at
+/// most, and would double the rows.
 SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology& topology,
                         const config::Machine& machine);
 
 /// A configuration of the space, and what it sends and needs.
 struct Candidate {
-  config::TrainConfig config;     ///< resolved
-  comm::Bytes step;               ///< over all ranks; kUncounted (saturating.hpp) for more
-  std::size_t memory = 0;         ///< bytes of a rank
-  double weight_bits = 0;         ///< of a weight on the wire between ranks, scales included
+  config::TrainConfig config;  ///< resolved
+  comm::Bytes step;            ///< over all ranks; kUncounted (saturating.hpp) for more
+  std::size_t memory = 0;      ///< bytes of a rank
+  /// Of a whole weight on the wire between ranks, scales included. Differences have no part in it:
+  /// they are of another size than weights, and lose less in as many bits than these.
+  double weight_bits = 0;
   double gradient_bits = 0;       ///< of a gradient, on the hop with fewer
   double hardware_flops = 0;      ///< a step, over all ranks: with what is computed again
   std::optional<double> seconds;  ///< of a step, where a cost function was given
@@ -56,7 +73,7 @@ using StepSeconds = std::function<double(const Candidate&, const SharedPlan&)>;
 
 struct SearchLimits {
   std::size_t memory = 0;  ///< bytes of a rank; 0: no limit
-  double weight_bits = 0;  ///< at least, likewise
+  double weight_bits = 0;  ///< at least, of a whole weight, also where differences follow
   double gradient_bits = 0;
 };
 
@@ -71,10 +88,10 @@ struct SearchResult {
 };
 
 /// `base`: all that the space does not choose, not resolved. Where `seconds` is given, it is asked
-/// for those of each stage and pair of algorithms that no other of these beats without it, where
-/// bytes between the GPU and hpZ's copies on the host count as well. Throws Error(usage) for
-/// adaptive bits, a codec schedule, error feedback and measured errors, which are not searched
-/// over.
+/// for those of each stage and pair of algorithms, with and without weight differences, that no
+/// other of these beats without it, where bytes between the GPU and hpZ's copies on the host count
+/// as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback,
+/// shard groups and measured errors, which are not searched over.
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,

@@ -46,8 +46,9 @@ SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology&
   SearchSpace space;
   space.stages = {0, 1, 2, 3};
   for (const char* codec : {"none", "int8:256", "int6:256", "int4:256"}) {
-    space.weight_codecs.push_back(codec::parse_codec(codec));
+    space.weights.push_back({codec::parse_codec(codec)});
   }
+  space.weights.push_back({codec::parse_codec("int8:256"), config.zero.weight_differences.codec});
   for (const auto& [intra, inter] : {std::pair{"none", "none"},
                                      {"int8:128", "int8:128"},
                                      {"int8:128", "int6:128"},

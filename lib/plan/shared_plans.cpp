@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "lib/plan/op_costs.hpp"
@@ -34,6 +35,14 @@ std::string key_of_gradients(const zero::Options& options) {
              : "none";
 }
 
+std::string key_of_differences(const zero::Options& options) {
+  const zero::WeightDifferenceOptions& differences = options.weight_differences;
+  return differences.enabled
+             ? fmt::format("{} {} {}", codec::to_string(differences.codec),
+                           enum_name(differences.copy), differences.refresh_interval)
+             : "none";
+}
+
 /// Buckets that are alike: one of each, and which one each bucket is like.
 struct Kinds {
   std::vector<zero::Bucket> first;
@@ -57,6 +66,10 @@ Kinds kinds_of(const std::vector<zero::Bucket>& buckets,
   return kinds;
 }
 
+/// Collectives that send weights.
+constexpr std::array kOfWeights{zero::OpKind::gather, zero::OpKind::gather_secondary,
+                                zero::OpKind::exchange, zero::OpKind::refresh};
+
 /// Options with as many micro-steps as say all about any number. Which weights stay gathered may
 /// differ from one to the next: then it is all of them.
 zero::Options with_few_micro_steps(zero::Options options) {
@@ -67,13 +80,13 @@ zero::Options with_few_micro_steps(zero::Options options) {
 
 /// Bytes of a step over the link to copies in the host's memory. Micro-steps as in step_bytes().
 double step_bytes_over_link(const zero::StepPlan& plan,
-                            const std::vector<zero::UnitPartition>& units,
+                            const std::vector<zero::UnitPartition>& units, bool whole_weights,
                             std::size_t micro_steps) {
   const std::size_t further = micro_steps - plan.input.micro_steps;
   double total = 0;
   for (const zero::Op& op : plan.step.stale.ops) {
     const bool repeated = op.micro_step + 1 == plan.input.micro_steps;
-    total += copied_over_link(op, units, /*whole_weights=*/false) *
+    total += copied_over_link(op, units, whole_weights) *
              static_cast<double>(repeated ? 1 + further : 1);
   }
   return total;
@@ -108,30 +121,34 @@ SharedPlans::SharedPlans(const comm::Topology& topology, std::vector<zero::Unit>
 }
 
 const std::vector<zero::UnitPartition>& SharedPlans::partition(const zero::Options& options) {
-  const std::string key =
-      fmt::format("{} {} {} {} {}", options.hpz_partition_size, enum_name(options.hpz_device),
-                  name_of(options.compute), name_of(options.gradient_dtype),
-                  zero::stage_preset(options.stage).shard_parameters);
+  const std::string key = fmt::format(
+      "{} {} {} {} {} {}", options.hpz_partition_size, enum_name(options.hpz_device),
+      name_of(options.compute), name_of(options.gradient_dtype),
+      zero::stage_preset(options.stage).shard_parameters,
+      options.exchanges_differences() ? enum_name(options.weight_differences.copy) : "");
   return shared(partitions_, key, [&] {
     return zero::plan_units(options, units_, static_cast<std::size_t>(topology_.world_size), 1);
   });
 }
 
 const zero::CodecTable& SharedPlans::codecs(const zero::Options& options) {
-  return shared(codecs_, key_of_weights(options) + " " + key_of_gradients(options),
-                [&] { return zero::CodecTable(options, units_); });
+  const std::string key =
+      fmt::format("{} {} {} {}", key_of_weights(options), key_of_gradients(options),
+                  key_of_differences(options), options.refreshes_differences());
+  return shared(codecs_, key, [&] { return zero::CodecTable(options, units_); });
 }
 
-SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
-                                               zero::OpKind operation) {
+SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& asked) {
+  zero::Options options = asked;
+  options.persistence_threshold = 0;  // no gather of a unit that persists is read
   const zero::CodecTable table(options, kinds_);
   const auto partitions =
-      zero::partition_units(kinds_, static_cast<std::size_t>(topology_.world_size),
-                            options.hpz_partition_size, options.compute, 1, options.shard_multiple);
+      zero::plan_units(options, kinds_, static_cast<std::size_t>(topology_.world_size), 1);
   Gathers of_kinds;
   of_kinds.workspaces.resize(kinds_.size());
   zero::CodecChoice only_codec;
   only_codec.weights.resize(kinds_.size());
+  only_codec.whole_weights = table.refreshes_at(ordinary_step(options));
   for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
     const zero::WeightDescriptions gather(
         options, table, partitions,
@@ -139,30 +156,39 @@ SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
     if (rank == 0) gather.add_memory(of_kinds.workspaces);
     zero::Volumes volumes;
     gather.add_volumes(only_codec, volumes);
-    add(of_kinds.bytes, volumes[operation], static_cast<std::uint64_t>(topology_.node_count));
+    for (const zero::OpKind kind : kOfWeights) {
+      add(of_kinds.volumes[kind], volumes[kind], static_cast<std::uint64_t>(topology_.node_count));
+    }
   }
   Gathers made;
   for (const std::size_t kind : kind_of_) {
     made.workspaces.push_back(of_kinds.workspaces[kind]);
-    made.bytes.push_back(of_kinds.bytes[kind]);
+    for (const zero::OpKind operation : kOfWeights) {
+      const std::vector<comm::Bytes>& bytes = of_kinds.volumes[operation];
+      if (!bytes.empty()) made.volumes[operation].push_back(bytes[kind]);
+    }
   }
   return made;
 }
 
 const SharedPlans::Gathers& SharedPlans::gathers(const zero::Options& options) {
-  zero::Options without_hpz = options;
-  without_hpz.hpz_partition_size = 1;
-  const std::string key =
-      fmt::format("{} {} {} {} {}", options.stage, key_of_weights(options),
-                  options.all_gather_algorithm, options.pipeline_depth, name_of(options.compute));
-  return shared(gathers_, key, [&] { return plan_gathers(without_hpz, zero::OpKind::gather); });
+  zero::Options over_all = options;
+  over_all.hpz_partition_size = 1;
+  if (options.exchanges_differences()) over_all.weight_differences.enabled = false;
+  const std::string key = fmt::format("{} {} {} {} {} {}", options.stage, key_of_weights(options),
+                                      key_of_differences(over_all), options.all_gather_algorithm,
+                                      options.pipeline_depth, name_of(options.compute));
+  return shared(gathers_, key, [&] { return plan_gathers(over_all); });
 }
 
 const SharedPlans::Gathers& SharedPlans::secondary_gathers(const zero::Options& options) {
-  const std::string key = fmt::format("{} {} {}", options.hpz_partition_size,
-                                      options.secondary_gather_algorithm, name_of(options.compute));
-  return shared(secondary_, key,
-                [&] { return plan_gathers(options, zero::OpKind::gather_secondary); });
+  std::string key = fmt::format("{} {} {}", options.hpz_partition_size,
+                                options.secondary_gather_algorithm, name_of(options.compute));
+  if (options.exchanges_differences()) {
+    key += fmt::format(" {} {} {} {}", key_of_weights(options), key_of_differences(options),
+                       options.pipeline_depth, enum_name(options.hpz_device));
+  }
+  return shared(secondary_, key, [&] { return plan_gathers(options); });
 }
 
 const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& options) {
@@ -206,20 +232,22 @@ const zero::StepPlan& SharedPlans::schedules(const zero::Options& options, const
   if (secondary != nullptr) {
     for (std::size_t u = 0; u < workspaces.size(); ++u) {
       workspaces[u].secondary_workspace = secondary->workspaces[u].secondary_workspace;
+      workspaces[u].exchange_workspace = secondary->workspaces[u].exchange_workspace;
     }
   }
   // Whatever a schedule reads, but for what is the same in all of one SharedPlans. It does not read
   // how large secondary shards are.
   std::vector<std::size_t> key{static_cast<std::size_t>(options.stage),
                                secondary != nullptr ? 1U : 0U,
+                               options.exchanges_differences() ? 1U : 0U,
                                options.accumulation_steps,
                                options.prefetch_bucket_size,
                                options.overlap_comm ? 1U : 0U,
                                options.offload_param.enabled() ? 1U : 0U,
                                size_of(options.compute)};
   for (const zero::UnitMemory& memory : workspaces) {
-    key.insert(key.end(),
-               {memory.gather_workspace, memory.secondary_workspace, memory.refresh_workspace});
+    key.insert(key.end(), {memory.gather_workspace, memory.secondary_workspace,
+                           memory.exchange_workspace, memory.refresh_workspace});
   }
   for (std::size_t b = 0; b < reductions.buckets.size(); ++b) {
     key.insert(key.end(),
@@ -236,14 +264,16 @@ const zero::StepPlan& SharedPlans::schedules(const zero::Options& options, const
 SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept, Backend backend) {
   const zero::Options options = with_few_micro_steps(asked);
   const Gathers& global = gathers(options);
-  const Gathers* secondary = options.hpz_partition_size > 1 ? &secondary_gathers(options) : nullptr;
+  const Gathers* secondary = options.has_secondary() ? &secondary_gathers(options) : nullptr;
   const Reductions& reduced = reductions(options);
   const zero::StepPlan& plan = schedules(options, global, secondary, reduced);
   SharedPlan made;
-  zero::Volumes volumes;
-  volumes[zero::OpKind::gather] = global.bytes;
-  volumes[zero::OpKind::gather_secondary] = secondary ? secondary->bytes : global.bytes;
-  volumes[zero::OpKind::refresh] = global.bytes;
+  zero::Volumes volumes = global.volumes;
+  if (secondary != nullptr) {
+    for (const zero::OpKind kind : {zero::OpKind::gather_secondary, zero::OpKind::exchange}) {
+      volumes[kind] = secondary->volumes[kind];
+    }
+  }
   volumes[zero::OpKind::reduce] = reduced.bytes;
   volumes[zero::OpKind::gather_sum] = reduced.gather_sum;
   made.step = step_bytes(plan, volumes, asked.accumulation_steps);
@@ -256,7 +286,9 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept
                                                   partition(options), 0);
   }
   made.arena = plan.arena_bytes();
-  made.copied_over_link = step_bytes_over_link(plan, partition(options), asked.accumulation_steps);
+  made.copied_over_link = step_bytes_over_link(plan, partition(options),
+                                               codecs(options).refreshes_at(ordinary_step(options)),
+                                               asked.accumulation_steps);
   made.schedules = &plan;
   made.codecs = &codecs(options);
   made.units = &units_;

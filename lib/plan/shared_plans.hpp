@@ -1,9 +1,10 @@
 // Plans of many configurations of one model on one topology. What they share is planned once, by
 // what the engine plans with: the gathers of a codec and algorithm, the gathers inside an hpZ group
-// size, the reductions of a pair of codecs and algorithm, and the schedules of equal memory. A step
-// of many micro-steps is folded from one of two: each further one repeats the second, but where
-// weights stay gathered (stage3_max_reuse_distance), which plans them all. Tens of
-// thousands of configurations a second; equal to PlannedRun, one by one.
+// size and the exchanges of weight differences, the reductions of a pair of codecs and algorithm,
+// and the schedules of equal memory. A step of many micro-steps is folded from one of two: each
+// further one repeats the second, but where weights stay gathered (stage3_max_reuse_distance),
+// which plans them all. Tens of thousands of configurations a second; equal to PlannedRun, one by
+// one.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/step_plan.hpp"
 #include "lib/zero/plan/unit_model.hpp"
+#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::plan {
 
@@ -49,7 +51,7 @@ class SharedPlans {
  private:
   struct Gathers {
     std::vector<zero::UnitMemory> workspaces;
-    std::vector<comm::Bytes> bytes;  ///< by unit, over all ranks
+    zero::Volumes volumes;  ///< of weights, over all ranks
   };
   struct Reductions {
     std::vector<zero::Bucket> buckets;
@@ -60,11 +62,12 @@ class SharedPlans {
 
   const std::vector<zero::UnitPartition>& partition(const zero::Options& options);
   const zero::CodecTable& codecs(const zero::Options& options);
+  /// Over all ranks, of whole weights; at stages 1 and 2 of weight differences too.
   const Gathers& gathers(const zero::Options& options);
+  /// Of secondary shards, and at stage 3 the exchanges of weight differences between them.
   const Gathers& secondary_gathers(const zero::Options& options);
   const Reductions& reductions(const zero::Options& options);
-  /// `operation`: whose bytes are planned.
-  Gathers plan_gathers(const zero::Options& options, zero::OpKind operation);
+  Gathers plan_gathers(const zero::Options& options);
   const zero::StepPlan& schedules(const zero::Options& options, const Gathers& global,
                                   const Gathers* secondary, const Reductions& reductions);
 

@@ -292,7 +292,7 @@ StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology) {
   using Key = std::pair<const zero::StepPlan*, std::size_t>;
   auto schedules = std::make_shared<std::map<Key, zero::Schedule>>();
   return [&cluster, &topology, schedules](const Candidate& candidate, const SharedPlan& plan) {
-    const zero::CodecChoice choice = plan.codecs->at(0);
+    const zero::CodecChoice choice = plan.codecs->at(ordinary_step(candidate.config.zero));
     const Workload work{.config = candidate.config,
                         .topology = topology,
                         .input = plan.schedules->input,

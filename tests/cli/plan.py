@@ -410,6 +410,31 @@ class Searches(Program):
                               row["recompute"], row["micro_batch"], row["all_gather"]),
                              (3, "int5:64", "none", 2, 0, 2, "two-level"))
 
+    def test_weight_differences(self):
+        """They are searched over unless a flag decides, in their own codec, and a limit of bits counts whole weights
+        alone."""
+        words = ["search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--minimum-weight-bits", "8"]
+
+        def searched(*more):
+            return self.rows(self.planned(*words, *more)[1])
+
+        def codecs(rows):
+            return {(row["weight_difference_codec"], row["weight_codec"]) for row in rows}
+        rows = searched()
+        self.assertEqual({row["weight_difference_codec"] for row in rows}, {"none", "int4:128"})
+        self.assertEqual(rows[0]["weight_difference_codec"], "int4:128")
+        with_differences = [row for row in rows if row["weight_difference_codec"] != "none"]
+        self.assertEqual({(row["stage"], row["hpz_partition_size"]) for row in with_differences} - {(3, 2)},
+                         {(1, 1), (2, 1)})
+        self.assertEqual({row["weight_difference_codec"] for row in searched("--no-weight-differences")}, {"none"})
+        self.assertEqual(codecs(searched("--weight-differences")), {("int4:128", "int8:256")})
+        given = searched("--weight-difference-codec", "int3:64", "--weight-codec", "int5:64",
+                         "--minimum-weight-bits", "5", "--zero-quantized-weights")
+        self.assertEqual(codecs(given), {("int3:64", "int5:64"), ("none", "int5:64")})
+        self.assertTrue(all(row["weight_bits"] == 5.25 for row in given))
+        result, _ = self.planned(*words, "--weight-differences", "--weight-copy-dtype", "fp32")
+        self.assertRegex(result.stdout, r"\n +2 +3 +int8:256 +int4:128 +2 ")
+
     def test_minimum_bits_and_memory_limit(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--minimum-weight-bits", "7",
                                "--minimum-gradient-bits", "16", "--memory-limit", "1")
@@ -450,11 +475,13 @@ class Searches(Program):
                  "--backend", "cuda", "--global-batch-size", "96", "--micro-batch-size", "1"]
         _, plan = self.planned("search", *words, "--zero-quantized-gradients", "--goal", "time",
                                "--all-gather-algorithm", "two-level")
-        rows = {row["hpz_partition_size"]: row for row in self.rows(plan)}
-        self.assertEqual(sorted(rows), [1, 2, 4, 8, 16])
+        rows = {(row["weight_difference_codec"], row["hpz_partition_size"]): row for row in self.rows(plan)}
+        self.assertEqual(sorted(rows), [("int4:128", 8), *(("none", size) for size in (1, 2, 4, 8, 16))])
         for row in rows.values():
             quantized = [] if row["weight_codec"] == "none" else ["--zero-quantized-weights",
                                                                   "--weight-codec", row["weight_codec"]]
+            if row["weight_difference_codec"] != "none":
+                quantized += ["--weight-differences", "--weight-difference-codec", row["weight_difference_codec"]]
             intra, inter = row["gradient_codecs"].split("/")
             alone = [*words, *quantized, "--zero-quantized-gradients", "--gradient-codec-intra", intra,
                      "--gradient-codec-inter", inter,
@@ -497,8 +524,10 @@ class Searches(Program):
                 self.assertEqual(self.plan("search", *MODEL, f"--nodes={nodes}").code, zpp.USAGE)
         self.refused("search", *MODEL, "--goal", "beauty", parts=("--goal", "bytes"))
         self.refused("search", *MODEL, "--step", "3", parts=("--step",))
-        self.refused("search", *MODEL, *ZEROPP, "--weight-differences", parts=("zeropp.weight_differences",
-                                                                               "not searched"))
+        self.refused("search", *MODEL, "--weight-differences", "--no-zero-quantized-weights",
+                     parts=("zeropp.weight_differences", "no effect"))
+        self.refused("search", *MODEL, "--no-weight-differences", "--weight-difference-codec", "int3:128",
+                     parts=("zeropp.weight_difference_codec", "no effect"))
         for words, path in ((["--hpz-device", "cpu"], "zeropp.hpz_device"),
                             (["--max-reuse-distance", "5"], "stage3_max_reuse_distance")):
             for command in ("search", "estimate"):

@@ -313,8 +313,7 @@ class Numbers(Case):
                     again = " ".join(self.compared(*job, *limit, "--hpz-device", "cpu")[0].stdout.split())
                     self.assertNotIn("would run there", again)
                     self.assertEqual(bool(re.search(r"ZeRO\+\+ \(all\): this needs more", again)), not fits, again)
-                    finds = "zpp_plan search finds what fits" + (", without weight differences." if more else ".")
-                    self.assertIn(finds, text)
+                    self.assertIn("zpp_plan search finds what fits.", text)
 
     def test_what_is_assumed_is_said(self):
         head = " ".join(self.compared(*JOB)[0].stdout.split("\n\n")[0].split())

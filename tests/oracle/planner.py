@@ -113,6 +113,8 @@ class Planner(unittest.TestCase):
                  "--zero-hpz-partition-size", best["hpz_partition_size"]]
         if best["weight_codec"] != "none":
             flags += ["--zero-quantized-weights", "--weight-codec", best["weight_codec"]]
+        if best["weight_difference_codec"] != "none":
+            flags += ["--weight-differences", "--weight-difference-codec", best["weight_difference_codec"]]
         if best["gradient_codecs"] != "none":
             intra, inter = best["gradient_codecs"].split("/")
             flags += ["--zero-quantized-gradients", "--gradient-codec-intra", intra]

@@ -51,8 +51,15 @@ bool no_worse(const Candidate& a, const Candidate& b) {
          a.gradient_bits >= b.gradient_bits;
 }
 
+/// An ordinary step of a candidate, planned alone.
+PlannedRun alone(const Candidate& candidate, const comm::Topology& topology) {
+  PlannedRun run(candidate.config, topology, kSearchedVocab);
+  run.use_codecs_of(ordinary_step(candidate.config.zero));
+  return run;
+}
+
 void expect_planned(const Candidate& candidate, const comm::Topology& topology) {
-  const Estimate own = estimate(PlannedRun(candidate.config, topology, kSearchedVocab));
+  const Estimate own = estimate(alone(candidate, topology));
   EXPECT_EQ(own.step.total().bytes, candidate.step);
   EXPECT_EQ(own.memory_bytes, candidate.memory);
 }
@@ -173,8 +180,7 @@ TEST(Search, WeightsThatStayGathered) {
                                         seconds_on(cluster, topology));
       for (std::size_t i = 0; i < found.best.size(); i += 1 + found.best.size() / 6) {
         expect_planned(found.best[i], topology);
-        const PlannedRun alone(found.best[i].config, topology, kSearchedVocab);
-        EXPECT_EQ(found.best[i].seconds, step_seconds(alone, cluster));
+        EXPECT_EQ(found.best[i].seconds, step_seconds(alone(found.best[i], topology), cluster));
       }
       return std::ranges::min(found.best, {}, [](const Candidate& c) { return c.step.inter; })
           .step.inter;
@@ -193,9 +199,9 @@ TEST(Search, NothingIsBeatenAndNothingIsMissing) {
   }
   // Each candidate of any part of the space is there, or one that is as good.
   std::size_t possible = 0;
-  for (const codec::CodecSpec& weights : space.weight_codecs) {
+  for (const WeightChoice& weights : space.weights) {
     SearchSpace part = space;
-    part.weight_codecs = {weights};
+    part.weights = {weights};
     const SearchResult found = search(base(), part, topology, machine, kSearchedVocab, {});
     possible += found.possible;
     for (const Candidate& candidate : found.best) {
@@ -239,8 +245,8 @@ double shortest_of_all(const config::TrainConfig& config, const SearchSpace& spa
   SearchSpace one = space;
   for (const int stage : space.stages) {
     one.stages = {stage};
-    for (const auto& weights : space.weight_codecs) {
-      one.weight_codecs = {weights};
+    for (const auto& weights : space.weights) {
+      one.weights = {weights};
       for (const auto& gradients : space.gradient_codecs) {
         one.gradient_codecs = {gradients};
         for (const std::size_t hpz : space.hpz_sizes) {
@@ -282,7 +288,9 @@ TEST(Search, FindsTheFastestOfAll) {
     config.train_batch_size = static_cast<std::size_t>(topology.world_size) * 2;
     const config::Machine machine = machine_of(topology);
     SearchSpace space = whole_space(config, topology, machine);
-    space.weight_codecs = {codec::parse_codec("none"), codec::parse_codec("int8:256")};
+    space.weights = {{codec::parse_codec("none")},
+                     {codec::parse_codec("int8:256")},
+                     {codec::parse_codec("int8:256"), codec::parse_codec("int4:128")}};
     space.gradient_codecs = {{codec::parse_codec("none"), codec::parse_codec("none")},
                              {codec::parse_codec("int8:128"), codec::parse_codec("int4:128")}};
     const SearchResult found =
@@ -311,7 +319,7 @@ TEST(Search, FindsTheFastestBesideCopiesOnTheHost) {
   const config::Machine machine = machine_of(topology);
   SearchSpace space = whole_space(config, topology, machine);
   space.stages = {3};
-  space.weight_codecs = {codec::parse_codec("none"), codec::parse_codec("int8:256")};
+  space.weights = {{codec::parse_codec("none")}, {codec::parse_codec("int8:256")}};
   space.gradient_codecs = {{codec::parse_codec("none"), codec::parse_codec("none")}};
   space.reduce_scatters = {"2-hop"};
   std::set<std::size_t> sizes;
@@ -339,7 +347,7 @@ SearchSpace some_of(SearchSpace space, std::mt19937& generator) {
     std::ranges::shuffle(values, generator);
     values.resize(std::min(values.size(), count));
   };
-  keep(space.weight_codecs, 2);
+  keep(space.weights, 3);
   keep(space.gradient_codecs, 2);
   keep(space.all_gathers, 2);
   keep(space.reduce_scatters, 2);
@@ -382,16 +390,97 @@ TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
                                       << row.config.zero.hpz_partition_size << ", micro-steps "
                                       << row.config.gradient_accumulation_steps);
       expect_planned(row, topology);
-      const StepTime alone = step_time(PlannedRun(row.config, topology, kSearchedVocab), cluster);
-      EXPECT_EQ(row.seconds, alone.seconds);
+      const StepTime time = step_time(alone(row, topology), cluster);
+      EXPECT_EQ(row.seconds, time.seconds);
       // Micro-steps that are repeated take as long as those that are simulated, every one.
-      EXPECT_NEAR(alone.seconds, alone.timeline.seconds, 1e-6 * alone.seconds);
+      EXPECT_NEAR(time.seconds, time.timeline.seconds, 1e-6 * time.seconds);
       further_copies += row.config.zero.hpz_partition_size > 2 ? 1 : 0;
       many_micro_steps += row.config.gradient_accumulation_steps > 2 ? 1 : 0;
     }
   }
   EXPECT_GT(further_copies, 10U);
   EXPECT_GT(many_micro_steps, 10U);
+}
+
+/// A base of everything that weight differences read.
+config::TrainConfig some_differences(std::mt19937& generator, const comm::Topology& topology) {
+  config::TrainConfig config = some_base(generator, topology);
+  zero::WeightDifferenceOptions& differences = config.zero.weight_differences;
+  differences.codec = codec::parse_codec(one_of(generator, {"int4:128", "int3:64", "int8:256"}));
+  differences.copy = one_of(generator, {zero::CopyDtype::compute, zero::CopyDtype::fp32});
+  differences.refresh_interval = one_of<std::size_t>(generator, {0, 0, 1, 3});
+  config.zero.hpz_device = one_of(generator, {zero::HpzDevice::device, zero::HpzDevice::cpu});
+  config.zero.pipeline_depth = one_of<std::size_t>(generator, {1, 3});
+  return config;
+}
+
+TEST(Search, RowsOfWeightDifferencesHaveTheNumbersOfTheirRunsAlone) {
+  std::mt19937 generator(11);
+  std::set<std::tuple<bool, bool, bool>> seen;  // stage 3, nodes of one rank, whole weights
+  for (int trial = 0; trial < 40; ++trial) {
+    const auto topology = planned_topology(one_of<std::size_t>(generator, {2, 3, 4}),
+                                           one_of<std::size_t>(generator, {1, 2, 4}));
+    Cluster cluster = cluster_of(one_of(generator, {1e8, 1e10}), 1e11, 1e13);
+    cluster.host = {.link_rate = 1e9, .memory_rate = 1e11};
+    const config::TrainConfig config = some_differences(generator, topology);
+    const config::Machine machine = machine_of(topology);
+    // Beside candidates without differences, with which they share what can be shared.
+    SearchSpace space = some_of(whole_space(config, topology, machine), generator);
+    if (trial % 2 == 0) space.stages = {3};  // where others beat it
+    space.weights = {{codec::parse_codec("int8:256")},
+                     {codec::parse_codec("int8:256"), config.zero.weight_differences.codec},
+                     {codec::parse_codec("none"), config.zero.weight_differences.codec}};
+    SearchResult result =
+        search(config, space, topology, machine, kSearchedVocab, {}, seconds_on(cluster, topology));
+    std::erase_if(result.best, [](const Candidate& candidate) {
+      return !candidate.config.zero.weight_differences.enabled;
+    });
+    std::ranges::shuffle(result.best, generator);
+    result.best.resize(std::min<std::size_t>(result.best.size(), 12));
+    for (const Candidate& row : result.best) {
+      SCOPED_TRACE(testing::Message() << topology.describe() << ", trial " << trial << ", stage "
+                                      << row.config.zero.stage);
+      expect_planned(row, topology);
+      const PlannedRun run = alone(row, topology);
+      EXPECT_EQ(row.seconds, step_seconds(run, cluster));
+      seen.emplace(row.config.zero.stage == 3, topology.ranks_per_node == 1,
+                   run.choice().whole_weights);
+    }
+  }
+  for (const bool stage_3 : {false, true}) {
+    for (const bool one_rank : {false, true}) {
+      for (const bool whole : {false, true}) {
+        EXPECT_TRUE(seen.contains({stage_3, one_rank, whole})) << stage_3 << one_rank << whole;
+      }
+    }
+  }
+}
+
+/// Differences send least between nodes of what keeps 8 bits of a weight, at the stages that hold a
+/// copy of all weights, and do not lower the bits that a limit counts.
+TEST(Search, WeightDifferencesSendLeastBetweenNodes) {
+  const comm::Topology topology = planned_topology(4, 2);
+  const auto across = [](const Candidate& candidate) { return candidate.step.inter; };
+  const auto searched_at = [&](int stage, bool differences) {
+    config::TrainConfig config = base();
+    const config::Machine machine = machine_of(topology);
+    SearchSpace space = whole_space(config, topology, machine);
+    space.stages = {stage};
+    std::erase_if(space.weights, [&](const WeightChoice& weights) {
+      return weights.differences.has_value() && !differences;
+    });
+    return search(config, space, topology, machine, kSearchedVocab, {.weight_bits = 8});
+  };
+  for (const int stage : {1, 2, 3}) {
+    const SearchResult with = searched_at(stage, true);
+    const Candidate& best = std::ranges::min(with.best, {}, across);
+    EXPECT_TRUE(best.config.zero.weight_differences.enabled) << stage;
+    EXPECT_GE(best.weight_bits, 8);
+    EXPECT_LT(across(best), 0.8 * static_cast<double>(across(std::ranges::min(
+                                      searched_at(stage, false).best, {}, across))));
+    EXPECT_EQ(best.config.zero.hpz_partition_size, stage == 3 ? 2U : 1U);
+  }
+  EXPECT_EQ(searched_at(0, true).possible, searched_at(0, false).possible);
 }
 
 TEST(Search, AsksForTimeOfTheBest) {
