@@ -33,17 +33,20 @@ std::vector<Value> kept(std::vector<Value> values, const Keep& keep) {
 }
 
 /// Calls body(options of ZeRO, whether activations are computed again) for all that decides in a
-/// space which options have an effect.
+/// space which options have an effect, in nodes of `ranks_per_node` ranks.
 template <class Body>
-void for_each_kind(const SearchSpace& space, const config::TrainConfig& base, const Body& body) {
+void for_each_kind(const SearchSpace& space, const config::TrainConfig& base,
+                   std::size_t ranks_per_node, const Body& body) {
   zero::Options zero = base.zero;
   for (const int stage : space.stages) {
     zero.stage = stage;
     for (const std::size_t hpz : space.hpz_sizes) {
-      zero.hpz_partition_size = hpz;
+      zero.hpz_partition_size = hpz == zero::kNodeOfRanks ? ranks_per_node : hpz;
       for (const WeightChoice& weights : space.weights) {
         zero.quantized_weights = weights.quantized();
         zero.weight_differences.enabled = weights.differences.has_value();
+        // Elsewhere they are refused at stage 3, and have no copies that an option could be about.
+        if (zero.exchanges_differences() && zero.hpz_partition_size != ranks_per_node) continue;
         for (const GradientChoice& gradients : space.gradient_codecs) {
           zero.quantized_gradients = gradients.intra != codec::CodecSpec{};
           for (const bool recompute : space.recompute) body(zero, recompute);
@@ -168,7 +171,8 @@ void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
   const config::TrainConfig base = config;
   for (const comm::Topology& topology : topologies) {
     const SearchSpace space = space_of(asked, given, topology, machine_for(asked.base, topology));
-    for_each_kind(space, base, [&](const zero::Options& zero, bool recompute) {
+    const auto ranks_per_node = static_cast<std::size_t>(topology.ranks_per_node);
+    for_each_kind(space, base, ranks_per_node, [&](const zero::Options& zero, bool recompute) {
       config.zero = zero;
       config.model.recompute_activations = recompute;
       std::erase_if(idle, [](const auto& option) { return !config::is_without_effect(option); });

@@ -60,8 +60,8 @@ struct Candidate {
   config::TrainConfig config;  ///< resolved
   comm::Bytes step;            ///< over all ranks; kUncounted (saturating.hpp) for more
   std::size_t memory = 0;      ///< bytes of a rank
-  /// Of a whole weight on the wire between ranks, scales included. Differences have no part in it:
-  /// they are of another size than weights, and lose less in as many bits than these.
+  /// Bits of a whole weight on the wire between ranks, scales included. Those of a weight
+  /// difference do not count: it is smaller than a weight, and loses less in as many bits.
   double weight_bits = 0;
   double gradient_bits = 0;       ///< of a gradient, on the hop with fewer
   double hardware_flops = 0;      ///< a step, over all ranks: with what is computed again

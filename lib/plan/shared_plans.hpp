@@ -62,9 +62,9 @@ class SharedPlans {
 
   const std::vector<zero::UnitPartition>& partition(const zero::Options& options);
   const zero::CodecTable& codecs(const zero::Options& options);
-  /// Over all ranks, of whole weights; at stages 1 and 2 of weight differences too.
+  /// Gathers over all ranks: of whole weights, and at stages 1 and 2 of weight differences.
   const Gathers& gathers(const zero::Options& options);
-  /// Of secondary shards, and at stage 3 the exchanges of weight differences between them.
+  /// Gathers of secondary shards, and at stage 3 the exchanges of weight differences between them.
   const Gathers& secondary_gathers(const zero::Options& options);
   const Reductions& reductions(const zero::Options& options);
   Gathers plan_gathers(const zero::Options& options);
