@@ -103,8 +103,7 @@ class WeightDifferences(zpp.TestCase):
             self.check_ok(self.train(4, *flags, "3", *words, "--save", kept))
             result = self.train(4, *flags, "4", "--load", kept)
             self.assertEqual(result.code, zpp.OK, result)
-            self.assertEqual(result.stderr.count("copies of the weights, which weight differences are added to, are "
-                                                 "given up"), told, result)
+            self.assertEqual(result.stderr.count(zpp.COPIES_GIVEN_UP), told, result)
             shutil.rmtree(kept)
 
     def test_refusals(self):

@@ -11,7 +11,6 @@ FLAGS = ["--weight-differences", "--bf16", "--deterministic", "--lr", "0.01"]
 BATCH = 24  # sequences in a step, over all ranks
 ANEW = ("weight differences begin anew with whole weights: the checkpoint has no copies of this dtype and number "
         "of elements")
-GIVEN_UP = "copies of the weights, which weight differences are added to, are given up: this run sends none"
 STEPS, KEPT = 12, 6
 # Nodes and ranks of each, and whether the copies of 2 x 2 ranks can be gone on from.
 LAYOUTS = {(2, 2): True, (2, 1): True, (4, 1): True, (2, 3): False, (3, 2): False, (4, 2): True, (2, 4): True}
@@ -73,7 +72,7 @@ class Layouts(zpp.TestCase):
         one, kept = self.folder / "one", self.folder / "kept again"
         words = [word for word in FLAGS if word != "--weight-differences"]
         result = self.run_at((1, 4), *words, "--train-iters", STEPS, "--load", self.kept, "--save", kept, out=one)
-        self.assertEqual(result.stderr.count(GIVEN_UP), 1, result)
+        self.assertEqual(result.stderr.count(zpp.COPIES_GIVEN_UP), 1, result)
         self.assertEqual(result.stderr.count("weight differences"), 1, result)
         self.check_rest(one)
         result = self.run_at((2, 2), *FLAGS, "--train-iters", STEPS + 2, "--load", kept)

@@ -39,6 +39,8 @@ TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2"
         *(["--transport", TRANSPORT] if TRANSPORT else [])]
 NO_RING = "warning: files are read and written by threads: "  # in containers that forbid io_uring
 FROM_COPIES = "info: weight differences go on from the checkpoint's copies of the weights"
+COPIES_GIVEN_UP = ("copies of the weights, which weight differences are added to, are given up: "
+                   "this run sends none")
 # Tests of any combination of options have these warnings too; the test hpz_warning knows when there is one.
 HPZ_WARNINGS = ("nothing here: a step gathers each weight only once",
                 "the groups that hold a secondary copy cross nodes")
