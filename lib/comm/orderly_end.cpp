@@ -1,19 +1,26 @@
 #include "lib/comm/orderly_end.hpp"
 
+#include <future>
+
 #include "lib/comm/within.hpp"
 
 namespace zeropp::comm {
 
-void end_orderly(const EndCalls& calls, Seconds deadline, Seconds abort_deadline) {
-  if (!within(deadline, calls.finish).value_or(false)) end_by_force(calls, abort_deadline);
+void end_orderly(const std::function<bool()>& finish, Seconds deadline, const ForcedEnd& forced,
+                 Seconds abort_deadline) {
+  if (!within(deadline, finish).value_or(false)) end_by_force(forced, abort_deadline);
 }
 
-void end_by_force(const EndCalls& calls, Seconds deadline) {
-  const auto abort = [abort = calls.abort] {
-    abort();
+void end_by_force(const ForcedEnd& forced, Seconds deadline) {
+  const auto abort_all = [let_go = forced.let_go, aborts = forced.aborts] {
+    let_go();
+    // Where no thread can be had, std::async runs the abort at the wait for it.
+    std::vector<std::future<void>> running;
+    for (const auto& abort : aborts) running.push_back(std::async(abort));
+    for (const auto& one : running) one.wait();
     return true;
   };
-  if (!within(deadline, abort)) calls.give_up();
+  if (!within(deadline, abort_all)) forced.give_up();
 }
 
 }  // namespace zeropp::comm

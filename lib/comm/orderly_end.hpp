@@ -4,20 +4,27 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "lib/base/poll.hpp"
 
 namespace zeropp::comm {
 
-struct EndCalls {
-  std::function<bool()> finish;   ///< every rank of the group calls it; false: it failed
-  std::function<void()> abort;    ///< frees everything at once; may never return
+/// End by force of one or several communicators. All but `give_up` run on threads that may outlive
+/// what they were called from, and own all that they use.
+struct ForcedEnd {
+  std::function<void()> let_go;  ///< comes before all aborts: frees what would keep them waiting
+  /// Each frees one communicator at once. Runs beside the others, since the work of one
+  /// communicator may wait for that of another until both are aborted; may never return.
+  std::vector<std::function<void()>> aborts;
   std::function<void()> give_up;  ///< ends the process
 };
 
-/// Finishes on a thread of its own; by force where that fails or does not return within `deadline`.
-void end_orderly(const EndCalls& calls, Seconds deadline, Seconds abort_deadline);
-/// Aborts on a thread of its own; gives up when that does not return within `deadline`.
-void end_by_force(const EndCalls& calls, Seconds deadline);
+/// Runs `finish`, which every rank of the group calls and which returns whether it succeeded, on a
+/// thread of its own; ends by force where it fails or does not return within `deadline`.
+void end_orderly(const std::function<bool()>& finish, Seconds deadline, const ForcedEnd& forced,
+                 Seconds abort_deadline);
+/// Gives up when the aborts do not all return within `deadline`.
+void end_by_force(const ForcedEnd& forced, Seconds deadline);
 
 }  // namespace zeropp::comm

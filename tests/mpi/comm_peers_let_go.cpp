@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 
 #include "lib/base/error.hpp"
 #include "lib/comm/nccl.hpp"
@@ -38,8 +39,11 @@ TEST(PeersMemory, IsLetGoBeforeAnyCommunicatorIsAborted) {
   add_up(*groups.world, values, 0, NativeOp::all_reduce);
   test::stream().synchronize();
   // Rank 0 waits for rank 1, which begins nothing, and has a collective behind that.
+  std::unique_ptr<Work> stored;
   if (world().control().rank() == 0) {
     (void)peers->begin(test::stream().handle());
+    Bytes sent;
+    stored = peers->stored(memory.span().size(), sent);
     add_up(*groups.world, values, 0, NativeOp::all_reduce);
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -47,7 +51,10 @@ TEST(PeersMemory, IsLetGoBeforeAnyCommunicatorIsAborted) {
   test::stream().synchronize();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
   EXPECT_THAT([&] { (void)peers->begin(test::stream().handle()); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("earlier error")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr("ended by an earlier error")));
+  if (stored == nullptr) return;
+  EXPECT_THAT([&] { stored->wait(test::stream().handle()); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("let go by an earlier error")));
 }
 
 }  // namespace

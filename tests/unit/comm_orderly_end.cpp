@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -51,13 +53,15 @@ struct Log {
 
 class End : public testing::Test {
  protected:
-  EndCalls calls() {
-    return {.finish =
-                [log = log_, succeeds = succeeds] {
-                  log->add("finish");
-                  return succeeds;
-                },
-            .abort = [log = log_] { log->add("abort"); },
+  std::function<bool()> finish() {
+    return [log = log_, succeeds = succeeds] {
+      log->add("finish");
+      return succeeds;
+    };
+  }
+  ForcedEnd forced() {
+    return {.let_go = [log = log_] { log->add("let go"); },
+            .aborts = {[log = log_] { log->add("abort"); }},
             .give_up = [this] { log_->add("give up"); }};
   }
   /// Waits until the test is over.
@@ -78,32 +82,43 @@ class End : public testing::Test {
 };
 
 TEST_F(End, IsOrderly) {
-  end_orderly(calls(), kLong, kLong);
+  end_orderly(finish(), kLong, forced(), kLong);
   EXPECT_THAT(log_->taken(), ElementsAre("finish"));
 }
 
 TEST_F(End, AbortsAfterAFailure) {
   succeeds = false;
-  end_orderly(calls(), kLong, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finish", "abort"));
+  end_orderly(finish(), kLong, forced(), kLong);
+  EXPECT_THAT(log_->taken(), ElementsAre("finish", "let go", "abort"));
 }
 
 TEST_F(End, AbortsWhenFinishingHangs) {
-  EndCalls hanging = calls();
-  hanging.finish = [this] {
+  const auto hanging = [this] {
     hang("finish");
     return true;
   };
-  end_orderly(hanging, kShort, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finish", "abort"));
+  end_orderly(hanging, kShort, forced(), kLong);
+  EXPECT_THAT(log_->taken(), ElementsAre("finish", "let go", "abort"));
   let_go();
 }
 
-TEST_F(End, GivesUpWhenAbortingHangs) {
-  EndCalls hanging = calls();
-  hanging.abort = [this] { hang("abort"); };
+TEST_F(End, AbortsCommunicatorsThatWaitForEachOther) {
+  ForcedEnd both = forced();
+  const auto met = std::make_shared<std::barrier<>>(2);
+  const auto abort = [met, log = log_] {
+    met->arrive_and_wait();
+    log->add("abort");
+  };
+  both.aborts = {abort, abort};
+  end_by_force(both, kLong);
+  EXPECT_THAT(log_->taken(), ElementsAre("let go", "abort", "abort"));
+}
+
+TEST_F(End, GivesUpWhenAnAbortHangs) {
+  ForcedEnd hanging = forced();
+  hanging.aborts = {[this] { hang("abort"); }};
   end_by_force(hanging, kShort);
-  EXPECT_THAT(log_->taken(), ElementsAre("abort", "give up"));
+  EXPECT_THAT(log_->taken(), ElementsAre("let go", "abort", "give up"));
   let_go();
 }
 

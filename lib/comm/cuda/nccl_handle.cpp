@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -42,7 +43,12 @@ NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId
 }
 
 NcclHandle::~NcclHandle() {
-  end(/*orderly=*/std::uncaught_exceptions() <= exceptions_);
+  if (std::uncaught_exceptions() > exceptions_) {
+    NcclHandle* const self = this;
+    abort({&self, 1}, {});
+  } else {
+    finish();
+  }
   std::erase(live_handles(), this);
   if (live_handles().empty()) set_stream_watch(nullptr);
 }
@@ -69,8 +75,7 @@ void NcclHandle::fail(ncclResult_t status) {
 }
 
 Error NcclHandle::ended(ExitCode code, const std::string& message) {
-  end(/*orderly=*/false, message);
-  end_live(message);
+  abort_live(this, message);
   return {code, message};
 }
 
@@ -80,8 +85,10 @@ void NcclHandle::let_all_go() {
   }
 }
 
-void NcclHandle::end_live(const std::string& cause) {
-  for (NcclHandle* const handle : live_handles()) handle->end(/*orderly=*/false, cause);
+void NcclHandle::abort_live(NcclHandle* first, const std::string& cause) noexcept {
+  std::vector<NcclHandle*> handles{first};  // which may not live yet
+  std::ranges::remove_copy(live_handles(), std::back_inserter(handles), first);
+  abort(handles, cause);
 }
 
 std::string NcclHandle::words(const std::string& what) const {
@@ -107,40 +114,56 @@ void NcclHandle::watch(Seconds waited) {
       "the GPU's stream did not finish within {} s (--timeout); the last operations of the "
       "NCCL groups were:{} look for a rank that ended or hangs, with the flight records of all",
       deadline.count(), last);
-  end_live(message);
+  abort(live_handles(), message);
   throw Error(ExitCode::watchdog, message);
 }
 
-void NcclHandle::end(bool orderly, const std::string& cause) noexcept {
-  const ncclComm_t comm = std::exchange(comm_, nullptr);
+void NcclHandle::finish() noexcept {
+  const ncclComm_t comm = comm_;
   if (comm == nullptr) return;
   // The calls run on threads of their own, which begin on the first GPU.
   int device = 0;
   (void)cudaGetDevice(&device);
-  const EndCalls calls{
-      .finish =
-          [comm, device] {
-            (void)cudaSetDevice(device);
-            return ncclCommFinalize(comm) == ncclSuccess && ncclCommDestroy(comm) == ncclSuccess;
-          },
-      .abort =
-          [comm, device] {
-            (void)cudaSetDevice(device);
-            let_all_go();  // here, where a deadline holds
-            (void)ncclCommAbort(comm);
-          },
-      .give_up =
-          [&] {
-            std::fprintf(
-                stderr, "zeropp: NCCL group '%s', rank %d: could not be ended after '%s'%s%s\n",
-                group_.c_str(), rank_, operation_, cause.empty() ? "" : ": ", cause.c_str());
-            _exit(static_cast<int>(ExitCode::watchdog));
-          }};
-  if (orderly) {
-    end_orderly(calls, kFinalizeDeadline, kAbortDeadline);
-  } else {
-    end_by_force(calls, kAbortDeadline);
+  const auto finish = [comm, device] {
+    (void)cudaSetDevice(device);
+    return ncclCommFinalize(comm) == ncclSuccess && ncclCommDestroy(comm) == ncclSuccess;
+  };
+  NcclHandle* const self = this;
+  end_orderly(finish, kFinalizeDeadline, forced_end({&self, 1}, {}), kAbortDeadline);
+}
+
+void NcclHandle::abort(std::span<NcclHandle* const> handles, const std::string& cause) noexcept {
+  const ForcedEnd forced = forced_end(handles, cause);
+  if (!forced.aborts.empty()) end_by_force(forced, kAbortDeadline);
+}
+
+ForcedEnd NcclHandle::forced_end(std::span<NcclHandle* const> handles, const std::string& cause) {
+  int device = 0;
+  (void)cudaGetDevice(&device);
+  ForcedEnd forced{.let_go =
+                       [device] {
+                         (void)cudaSetDevice(device);
+                         let_all_go();
+                       },
+                   .aborts = {},
+                   .give_up = {}};
+  std::string groups;
+  for (NcclHandle* const handle : handles) {
+    const ncclComm_t comm = std::exchange(handle->comm_, nullptr);
+    if (comm == nullptr) continue;
+    groups += fmt::format("{}'{}' after '{}'", groups.empty() ? "" : ", ", handle->group_,
+                          handle->operation_);
+    forced.aborts.emplace_back([comm, device] {
+      (void)cudaSetDevice(device);
+      (void)ncclCommAbort(comm);
+    });
   }
+  forced.give_up = [groups = std::move(groups), rank = handles.front()->rank_, cause] {
+    fmt::print(stderr, "zeropp: NCCL groups of rank {} could not be ended: {}{}{}\n", rank, groups,
+               cause.empty() ? "" : ": ", cause);
+    _exit(static_cast<int>(ExitCode::watchdog));
+  };
+  return forced;
 }
 
 }  // namespace zeropp::comm

@@ -24,6 +24,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/poll.hpp"
 #include "lib/comm/flight_record.hpp"
+#include "lib/comm/orderly_end.hpp"
 
 namespace zeropp::comm {
 
@@ -91,13 +92,20 @@ class NcclHandle {
     if (status != ncclSuccess) fail(status);
   }
   [[nodiscard]] bool has_failed();
-  /// Ends the communicator. `cause` is the error that it is ended for; said where it cannot be
-  /// ended, and so not be thrown.
-  void end(bool orderly, const std::string& cause = {}) noexcept;
+  /// Finalises and destroys the communicator; aborts it where that fails.
+  void finish() noexcept;
+  /// Aborts the communicators of `handles` together: each waits for what it has enqueued, which may
+  /// lie behind the work of another. `cause` is the error that they are ended for; said where they
+  /// cannot be ended, and so not be thrown.
+  static void abort(std::span<NcclHandle* const> handles, const std::string& cause) noexcept;
+  /// Aborts the communicators of `first` and of all handles that live.
+  static void abort_live(NcclHandle* first, const std::string& cause) noexcept;
+  /// What ends the communicators of `handles`, which do not have them any more.
+  [[nodiscard]] static ForcedEnd forced_end(std::span<NcclHandle* const> handles,
+                                            const std::string& cause);
   /// Lets streams go on that wait by other means than NCCL's, of all groups. ncclCommAbort() waits
   /// for what its communicator has enqueued, which may lie behind such a wait of another one.
   static void let_all_go();
-  static void end_live(const std::string& cause);
   /// The error to throw, after this handle and all that live were aborted.
   [[nodiscard]] Error ended(ExitCode code, const std::string& message);
   [[nodiscard]] std::string words(const std::string& what) const;
