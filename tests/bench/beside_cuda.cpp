@@ -1,5 +1,6 @@
 // What products take while weights are gathered inside a node, and what gathers take meanwhile, by
-// NCCL's all-gather, by its messages and by copy engines:
+// NCCL's all-gather, by its messages and by copy engines; and what gathers and the exchanges of
+// reductions take beside each other, by messages and by copy engines:
 //   mpirun -n N bench_beside_cuda [OUT.json]
 // The product is one of a block 6144 wide on 512 tokens, in bf16, again and again; a sample lasts
 // as long as some gathers of one size, with as many products beside them as take that long alone.
@@ -67,10 +68,17 @@ class Products {
   std::size_t turn_ = 0;
 };
 
-/// Seconds of the slowest rank.
+/// What one stream does, again and again.
+struct Line {
+  const Stream& stream;
+  std::function<void()> begin;
+  std::size_t times = 0;
+};
+
+/// Seconds of the slowest rank, of one run of each line.
 struct Times {
-  double gathers = 0;
-  double products = 0;
+  double first = 0;
+  double second = 0;
 };
 
 struct Bench {
@@ -78,51 +86,65 @@ struct Bench {
   const Device& device;
   Products products{device};
   Stream stream = device.make_stream("gathers", StreamPriority::high);
+  Stream exchanges = device.make_stream("exchanges", StreamPriority::high);
   nlohmann::json rows = nlohmann::json::array();
+  nlohmann::json pairs = nlohmann::json::array();
 
-  Times sample(const std::function<void()>& gather, std::size_t gathers, std::size_t count) {
+  Times sample(const Line& first, const Line& second) {
     std::array<Mark, 4> marks;
     world.control().barrier();
-    stream.set(marks[0]);
-    products.stream().set(marks[1]);
+    first.stream.set(marks[0]);
+    second.stream.set(marks[1]);
     std::size_t begun = 0;
-    for (std::size_t i = 0; i < gathers; ++i) {
-      gather();
-      for (; begun < count * (i + 1) / gathers; ++begun) products.run();
+    for (std::size_t i = 0; i < first.times; ++i) {
+      first.begin();
+      for (; begun < second.times * (i + 1) / first.times; ++begun) second.begin();
     }
-    for (; begun < count; ++begun) products.run();
-    stream.set(marks[2]);
-    products.stream().set(marks[3]);
-    stream.synchronize();
-    products.stream().synchronize();
+    for (; begun < second.times; ++begun) second.begin();
+    first.stream.set(marks[2]);
+    second.stream.set(marks[3]);
+    first.stream.synchronize();
+    second.stream.synchronize();
     std::array<double, 2> slowest{marks[2].seconds_since(marks[0]),
                                   marks[3].seconds_since(marks[1])};
     world.control().all_reduce_max(slowest);
     return {slowest[0], slowest[1]};
   }
-  /// Times of one gather and of one product.
-  Times measure(const std::function<void()>& gather, std::size_t gathers, std::size_t count) {
-    std::vector<double> by_gather;
-    std::vector<double> by_product;
+  Times measure(const Line& first, const Line& second) {
+    std::vector<double> by_first;
+    std::vector<double> by_second;
     for (std::size_t i = 0; i < kSamples + 1; ++i) {
-      const Times times = sample(gather, gathers, count);
+      const Times times = sample(first, second);
       if (i == 0) continue;
-      by_gather.push_back(times.gathers / static_cast<double>(std::max<std::size_t>(1, gathers)));
-      by_product.push_back(times.products / static_cast<double>(std::max<std::size_t>(1, count)));
+      by_first.push_back(times.first / static_cast<double>(std::max<std::size_t>(1, first.times)));
+      by_second.push_back(times.second /
+                          static_cast<double>(std::max<std::size_t>(1, second.times)));
     }
-    return {median(by_gather), median(by_product)};
+    return {median(by_first), median(by_second)};
+  }
+  [[nodiscard]] Line gathering(const std::function<void()>& begin, std::size_t times) const {
+    return {stream, begin, times};
+  }
+  [[nodiscard]] Line multiplying(std::size_t times) {
+    return {products.stream(), [this] { products.run(); }, times};
+  }
+  [[nodiscard]] comm::Groups groups_that_move_by(const std::string& way) {
+    return world.make_groups({.levels = false,
+                              .device = device,
+                              .transport = comm::Transport::nccl,
+                              .copy_engines = way == "copies"});
+  }
+  [[nodiscard]] static std::size_t count(double seconds, double of_one) {
+    return std::max<std::size_t>(1, static_cast<std::size_t>(seconds / of_one));
   }
 
   void run() {
     const auto ranks = static_cast<std::size_t>(world.size());
-    const double alone = measure([] {}, 0, 100).products;
+    const double alone = measure(gathering([] {}, 0), multiplying(100)).second;
     std::vector<std::string> ways{"all-gather", "messages"};
     if (nvlink_joins_gpus()) ways.emplace_back("copies");
     for (const std::string& way : ways) {
-      const comm::Groups groups = world.make_groups({.levels = false,
-                                                     .device = device,
-                                                     .transport = comm::Transport::nccl,
-                                                     .copy_engines = way == "copies"});
+      const comm::Groups groups = groups_that_move_by(way);
       const Buffer memory = groups.make_memory(kLargest);
       const auto registered = groups.register_memory(memory, world.control());
       for (std::size_t bytes = kLargest >> 6U; bytes <= kLargest; bytes *= 4) {
@@ -139,12 +161,60 @@ struct Bench {
                                                                     stream.handle(), sent);
           work->wait(stream.handle());
         };
-        const double once = measure(gather, 4, 0).gathers;
+        const double once = measure(gathering(gather, 4), multiplying(0)).first;
         const auto gathers = static_cast<std::size_t>(kShortest / once) + 4;
-        const auto count = static_cast<std::size_t>(static_cast<double>(gathers) * once / alone);
-        report(way, part, once, alone, measure(gather, gathers, std::max<std::size_t>(1, count)));
+        report(way, part, once, alone,
+               measure(gathering(gather, gathers),
+                       multiplying(count(static_cast<double>(gathers) * once, alone))));
       }
+      if (way != "all-gather") run_beside_exchanges(way, groups, memory);
     }
+  }
+
+  /// In training, gathers of weights and reductions of gradients are of different communicators.
+  void run_beside_exchanges(const std::string& way, const comm::Groups& groups,
+                            const Buffer& memory) {
+    const auto ranks = static_cast<std::size_t>(world.size());
+    const comm::Groups others = groups_that_move_by(way);
+    const Buffer gradients = others.make_memory(2 * kLargest);
+    const auto registered = others.register_memory(gradients, world.control());
+    for (std::size_t bytes = kLargest >> 4U; bytes <= kLargest; bytes *= 4) {
+      const std::size_t part = bytes / ranks / 256 * 256;
+      comm::Bytes sent;
+      const std::function<void()> gather = [&, part] {
+        groups.world->all_gather_in_place(memory.data(), part, part, stream.handle(), sent)
+            ->wait(stream.handle());
+      };
+      const std::function<void()> exchange = [&, part] {
+        others.world
+            ->exchange_equal(gradients.data(), gradients.data() + kLargest, part,
+                             exchanges.handle(), sent)
+            ->wait(exchanges.handle());
+      };
+      const double gathers = measure(gathering(gather, 4), {exchanges, exchange, 0}).first;
+      const double exchanged = measure(gathering(gather, 0), {exchanges, exchange, 4}).second;
+      const double seconds = kShortest + 4 * (gathers + exchanged);
+      report_pair(way, part, {gathers, exchanged},
+                  measure(gathering(gather, count(seconds, gathers)),
+                          {exchanges, exchange, count(seconds, exchanged)}));
+    }
+  }
+
+  void report_pair(const std::string& way, std::size_t part, const Times& alone,
+                   const Times& together) {
+    pairs.push_back({{"way", way},
+                     {"bytes_a_peer", part},
+                     {"gather_seconds", alone.first},
+                     {"exchange_seconds", alone.second},
+                     {"gather_beside_exchange_seconds", together.first},
+                     {"exchange_beside_gather_seconds", together.second}});
+    if (world.control().rank() != 0) return;
+    const double sent = 1e-9 * static_cast<double>(part) * (world.size() - 1);
+    std::printf(
+        "%-10s %9zu bytes a peer  gather %6.1f GB/s, exchange %6.1f; together %6.1f and %6.1f, "
+        "%6.1f in all\n",
+        way.c_str(), part, sent / alone.first, sent / alone.second, sent / together.first,
+        sent / together.second, sent / together.first + sent / together.second);
   }
 
   void report(const std::string& way, std::size_t part, double once, double alone,
@@ -153,15 +223,15 @@ struct Bench {
     rows.push_back({{"way", way},
                     {"bytes_a_peer", part},
                     {"gather_seconds", once},
-                    {"gather_beside_seconds", beside.gathers},
+                    {"gather_beside_seconds", beside.first},
                     {"product_seconds", alone},
-                    {"product_beside_seconds", beside.products}});
+                    {"product_beside_seconds", beside.second}});
     if (world.control().rank() != 0) return;
     std::printf(
         "%-10s %9zu bytes a peer  %8.3f ms %6.1f GB/s, beside products %8.3f ms %6.1f GB/s; a "
         "product %.3f ms, beside %.3f (%.2fx)\n",
-        way.c_str(), part, 1e3 * once, 1e-9 * sent / once, 1e3 * beside.gathers,
-        1e-9 * sent / beside.gathers, 1e3 * alone, 1e3 * beside.products, beside.products / alone);
+        way.c_str(), part, 1e3 * once, 1e-9 * sent / once, 1e3 * beside.first,
+        1e-9 * sent / beside.first, 1e3 * alone, 1e3 * beside.second, beside.second / alone);
   }
 };
 
@@ -170,7 +240,7 @@ void run(comm::World& world, const char* file) {
   const Device device = Device::cuda(test::host_rank());
   Bench beside{world, device};
   beside.run();
-  bench::write(world, file, {{"rows", beside.rows}});
+  bench::write(world, file, {{"rows", beside.rows}, {"pairs", beside.pairs}});
 }
 
 }  // namespace
