@@ -76,20 +76,56 @@ const std::span<const zeropp::test::TestFile> zeropp::test::test_files = kFiles;
   endif()
 endfunction()
 
+# zeropp_add_rank_test(NAME entry PROGRAM file DEVICE device NP n TIMEOUT s [LABELS label...] [ENVIRONMENT name=value...])
+#   One CTest entry under mpirun; on a GPU with the label gpu in place of mpi, skipped where there are too few. Over NCCL
+#   one entry runs at a time: kernels of NCCL wait on the GPU for other ranks, and jobs that share GPUs would take their
+#   turns with waiting.
+function(zeropp_add_rank_test)
+  cmake_parse_arguments(arg "" "NAME;PROGRAM;DEVICE;NP;TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
+  set(kind gpu)
+  if(arg_DEVICE STREQUAL host)
+    set(kind mpi)
+  endif()
+  set(labels "${kind};np${arg_NP};${arg_LABELS}")
+  if(arg_NP GREATER 2 OR kind STREQUAL gpu)
+    list(REMOVE_ITEM labels sanitize)
+  endif()
+  zeropp_on_gpus(on_gpus ${arg_DEVICE} ${arg_NP})
+  add_test(NAME ${arg_NAME} COMMAND ${on_gpus} ${ZEROPP_MPIRUN} -n ${arg_NP} ${arg_PROGRAM})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
+                       PROCESSORS ${arg_NP} SKIP_RETURN_CODE 77)
+  if(arg_DEVICE STREQUAL cuda-nccl)
+    set_tests_properties(${arg_NAME} PROPERTIES RESOURCE_LOCK nccl)
+  endif()
+  zeropp_test_environment(${arg_NAME} ZEROPP_TEST_DEVICE=${arg_DEVICE} ZEROPP_TEST_RANKS=${arg_NP} ${arg_ENVIRONMENT})
+endfunction()
+
+# zeropp_gpu_cases(OUT NP n... CUDA transport...): the pairs device.np<n> on which a test runs on GPUs. Over MPI ranks
+# share GPUs, which is slow: at up to 4 ranks.
+function(zeropp_gpu_cases out)
+  cmake_parse_arguments(arg "" "" "NP;CUDA" ${ARGN})
+  set(cases "")
+  zeropp_test_devices(devices ${arg_CUDA})
+  list(REMOVE_ITEM devices host)
+  foreach(device IN LISTS devices)
+    foreach(np IN LISTS arg_NP)
+      if(NOT device STREQUAL cuda-mpi OR np LESS_EQUAL 4)
+        list(APPEND cases ${device}.np${np})
+      endif()
+    endforeach()
+  endforeach()
+  set(${out} ${cases} PARENT_SCOPE)
+endfunction()
+
 # zeropp_add_test(NAME name [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
 #   The CTest entries of a test file, which run test_NAME. Without NP: one process, entry NAME, on a GPU when the file
 #   is one of gpu/. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same on GPUs,
-#   entries NAME.cuda-<transport>.np<n>, label gpu, skipped where there are none. Over MPI ranks share GPUs, which is
-#   slow: at up to 4 ranks. Over NCCL one entry runs at a time: kernels of NCCL wait on the GPU for other ranks, and
-#   jobs that share GPUs would take their turns with waiting.
+#   entries NAME.cuda-<transport>.np<n> of its own.
 #   What may take longer, by its TIMEOUT, begins earlier (COST), so that short ones fill the end.
 #   LABELS without-cuda: ./check --without-cuda builds and runs it; sanitize: the preset cpu-asan runs it too. MPI entries
 #   at more than 2 ranks never get the label sanitize.
 function(zeropp_add_test)
   cmake_parse_arguments(arg "" "NAME;TIMEOUT" "NP;CUDA;LABELS" ${ARGN})
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
-  endif()
   set(program ${PROJECT_BINARY_DIR}/tests/bin/test_${arg_NAME})
   if(NOT arg_NP)
     add_test(NAME ${arg_NAME} COMMAND ${program})
@@ -98,30 +134,46 @@ function(zeropp_add_test)
     zeropp_test_environment(${arg_NAME})
     return()
   endif()
-  zeropp_test_devices(devices ${arg_CUDA})
+  set(common PROGRAM ${program} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS})
   foreach(np IN LISTS arg_NP)
-    foreach(device IN LISTS devices)
-      if(device STREQUAL cuda-mpi AND np GREATER 4)
-        continue()
-      endif()
-      set(entry ${arg_NAME}.${device}.np${np})
-      set(labels "gpu;np${np};${arg_LABELS}")
-      if(device STREQUAL host)
-        set(entry ${arg_NAME}.np${np})
-        set(labels "mpi;np${np};${arg_LABELS}")
-      endif()
-      if(np GREATER 2 OR NOT device STREQUAL host)
-        list(REMOVE_ITEM labels sanitize)
-      endif()
-      zeropp_on_gpus(on_gpus ${device} ${np})
-      add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_MPIRUN} -n ${np} ${program})
-      set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
-                           PROCESSORS ${np} SKIP_RETURN_CODE 77)
-      if(device STREQUAL cuda-nccl)
-        set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
-      endif()
-      zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device} ZEROPP_TEST_RANKS=${np})
+    zeropp_add_rank_test(NAME ${arg_NAME}.np${np} DEVICE host NP ${np} ${common})
+  endforeach()
+  zeropp_gpu_cases(cases NP ${arg_NP} CUDA ${arg_CUDA})
+  foreach(case IN LISTS cases)
+    string(REGEX MATCH "^(.*)[.]np(.*)$" matched ${case})
+    zeropp_add_rank_test(NAME ${arg_NAME}.${case} DEVICE ${CMAKE_MATCH_1} NP ${CMAKE_MATCH_2} ${common})
+  endforeach()
+endfunction()
+
+# zeropp_add_gpu_tests(PROGRAM name row...): on GPUs the files of a program are one entry PROGRAM.cuda-<transport>.np<n>
+#   each: NCCL takes a second to start a group of ranks, and files share groups (tests/support/mpi_world.hpp), so that
+#   19 files on two GPUs take 87 s in place of five minutes. A row is name|np,...|transport,...|timeout of a file; the
+#   entry has a quarter of the time of all its files, and two minutes.
+function(zeropp_add_gpu_tests program)
+  set(all "")
+  foreach(row IN LISTS ARGN)
+    string(REPLACE "|" ";" fields ${row})
+    list(GET fields 0 name)
+    list(GET fields 3 timeout)
+    foreach(field 1 2)
+      list(GET fields ${field} values)
+      string(REPLACE "," ";" values_${field} ${values})
     endforeach()
+    zeropp_gpu_cases(cases NP ${values_1} CUDA ${values_2})
+    foreach(case IN LISTS cases)
+      list(APPEND all ${case})
+      list(APPEND names_${case} ${name})
+      math(EXPR timeout_${case} "0${timeout_${case}} + ${timeout}")
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES all)
+  foreach(case IN LISTS all)
+    string(REGEX MATCH "^(.*)[.]np(.*)$" matched ${case})
+    list(JOIN names_${case} "," names)
+    math(EXPR timeout "${timeout_${case}} / 4 + 120")
+    zeropp_add_rank_test(NAME ${program}.${case} PROGRAM ${PROJECT_BINARY_DIR}/tests/bin/${program}
+                         DEVICE ${CMAKE_MATCH_1} NP ${CMAKE_MATCH_2} TIMEOUT ${timeout}
+                         ENVIRONMENT ZEROPP_TEST_FILES=${names})
   endforeach()
 endfunction()
 

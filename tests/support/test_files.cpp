@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,6 +36,17 @@ std::vector<Test> all_tests() {
   }
   return tests;
 }
+
+/// Names of the files whose tests run; none: all files.
+std::vector<std::string> chosen_names(const char* called_as) {
+  const std::string link = std::filesystem::path(called_as).filename();
+  if (link.starts_with("test_")) return {link.substr(5)};
+  std::vector<std::string> names;
+  const char* const listed = std::getenv("ZEROPP_TEST_FILES");
+  std::istringstream words(listed == nullptr ? "" : listed);
+  for (std::string word; std::getline(words, word, ',');) names.push_back(word);
+  return names;
+}
 }  // namespace
 
 int run_tests(const char* called_as) {
@@ -44,16 +58,19 @@ int run_tests(const char* called_as) {
                     ") lies in no file of this program: move it into one");
     }
   }
-  const std::string link = std::filesystem::path(called_as).filename();
-  if (link.starts_with("test_")) {
-    const auto chosen = std::ranges::find(test_files, link.substr(5), &TestFile::name);
-    if (chosen == test_files.end()) {
-      return refuse("no file of this program has the name of " + link + ": build again");
-    }
+  const std::vector<std::string> names = chosen_names(called_as);
+  std::set<std::string> chosen;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(test_files, name, &TestFile::name);
+    if (found == test_files.end())
+      return refuse("no file of this program has the name of test_" + name + ": build again");
+    chosen.insert(found->file);
+  }
+  if (!chosen.empty()) {
     std::string filter = testing::GTEST_FLAG(filter);
     if (filter.find('-') == std::string::npos) filter += "-";  // what follows is left out
     for (const Test& test : tests) {
-      if (test.file != chosen->file) filter += ":" + test.name;
+      if (!chosen.contains(test.file)) filter += ":" + test.name;
     }
     testing::GTEST_FLAG(filter) = filter;
   }

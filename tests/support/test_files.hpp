@@ -1,6 +1,7 @@
 // Choice of the tests of a test program that run. A program holds the tests of several files
 // (tests/CMakeLists.txt); called by the link test_NAME it runs those of the file whose header line
-// has that name, called by its own name all.
+// has that name, called by its own name all, or those of the files whose names ZEROPP_TEST_FILES
+// lists, with commas between them.
 #pragma once
 
 #include <span>
