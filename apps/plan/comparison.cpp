@@ -69,10 +69,10 @@ std::vector<InTurnRow> in_turn(const PlannedVariants& one, std::size_t times,
   if (cluster == nullptr) return rows;
   double before = std::numeric_limits<double>::infinity();
   for (const PlannedRun& run : one.baselines) {
-    before = std::min(before, seconds_in_turn(run, times, *cluster));
+    before = std::min(before, separate_micro_steps_seconds(run, times, *cluster));
   }
   rows.front().seconds = before;
-  rows.back().seconds = seconds_in_turn(one.features.back(), times, *cluster);
+  rows.back().seconds = separate_micro_steps_seconds(one.features.back(), times, *cluster);
   for (InTurnRow& each : rows) each.speedup = before / each.seconds;
   return rows;
 }

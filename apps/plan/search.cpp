@@ -124,9 +124,9 @@ std::string memory_options(SearchJob& asked, const std::vector<config::Option>& 
 }
 
 /// Function that gives the seconds of a step; empty without a cluster.
-StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology) {
+StepSeconds step_seconds_function(const SearchJob& asked, const comm::Topology& topology) {
   if (!asked.base.source.is_named()) return {};
-  return seconds_on(asked.base.cluster, topology);
+  return candidate_step_seconds(asked.base.cluster, topology);
 }
 
 ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topologies,
@@ -139,7 +139,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
     const config::Machine machine = machine_for(asked.base, topology);
     const SearchSpace space = space_of(asked, call.options(), topology, machine);
     found.push_back({topology, search(base, space, topology, machine, vocab, limits_of(asked),
-                                      time_on(asked, topology))});
+                                      step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
   std::fputs(to_text(found, asked.rows).c_str(), stdout);
