@@ -151,7 +151,7 @@ bool are_compared(const SettingRow& one, const SettingRow& other) {
 void find_equal_trainings(Plan& plan) {
   std::map<std::string, std::size_t> first;
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
-    PlannedRun& run = plan.runs[i];
+    StudyRun& run = plan.runs[i];
     const SettingRow& row = plan.rows[run.setting];
     run.trained_as = i;
     if (row.level == kContract) continue;
@@ -182,7 +182,7 @@ std::unique_ptr<RunConfig> configure(const Setting& setting, std::uint64_t seed,
   return made;
 }
 
-std::string training_of(const Plan& plan, const PlannedRun& run) {
+std::string training_of(const Plan& plan, const StudyRun& run) {
   const SettingRow& row = plan.rows[run.setting];
   nlohmann::json config = nlohmann::json::parse(row.config_json);
   config["zeropp"].erase("seed");  // the setting's first; the run's own is beside it
@@ -204,7 +204,7 @@ Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t te
       plan.left_out.push_back(setting.name);
       continue;
     }
-    PlannedRun planned{.setting = plan.settings.size(), .node_size = asked->config.node_size};
+    StudyRun planned{.setting = plan.settings.size(), .node_size = asked->config.node_size};
     comm::Topology topology;
     named(setting, [&] {
       planned.ranks = ranks_of(setting, team);

@@ -40,7 +40,7 @@ struct SettingRow {
 };
 
 /// A run that is to be done.
-struct PlannedRun {
+struct StudyRun {
   std::size_t setting = 0;  ///< in Plan::settings
   std::uint64_t seed = 0;
   std::size_t ranks = 0;  ///< of a team that take part
@@ -56,12 +56,12 @@ struct Plan {
   std::vector<SettingRow> rows;       ///< of each
   std::vector<data::Options> data;    ///< of each: what its runs train on
   std::vector<Check> checks;          ///< of settings that are there
-  std::vector<PlannedRun> runs;       ///< by setting, then as its seeds are listed
+  std::vector<StudyRun> runs;         ///< by setting, then as its seeds are listed
   std::vector<std::string> left_out;  ///< names of settings that need a GPU where there is none
 };
 
 /// Description of a run's training: runs with equal texts train the same from the same tokens.
-std::string training_of(const Plan& plan, const PlannedRun& run);
+std::string training_of(const Plan& plan, const StudyRun& run);
 
 /// Number of runs that train the same as an earlier one.
 std::size_t equal_trainings(const Plan& plan);

@@ -84,14 +84,14 @@ const train::Tokens& StudyProgram::tokens_of(std::size_t setting) const {
   return tokens_.at(source_of_[setting]);
 }
 
-std::string StudyProgram::key_of(const PlannedRun& run) const {
+std::string StudyProgram::key_of(const StudyRun& run) const {
   return sha256_hex(fmt::format("{}\nnodes of {} tokens {}\n{}", build_,
                                 context_.topology().ranks_per_node,
                                 tokens_of(run.setting).fingerprint, training_of(plan_, run)));
 }
 
 std::optional<RunRecord> StudyProgram::find_kept(std::size_t training) const {
-  for (const PlannedRun& run : plan_.runs) {
+  for (const StudyRun& run : plan_.runs) {
     if (run.trained_as != training) continue;
     auto kept = store_.find(plan_.settings[run.setting].name, run.seed, key_of(run));
     if (kept) return kept;
@@ -126,7 +126,7 @@ void StudyProgram::report(std::size_t number, const RunRecord& r) const {
 int StudyProgram::do_own(const std::vector<std::size_t>& missing) {
   for (std::size_t i = team_.index(); i < missing.size(); i += team_.count()) {
     const std::size_t number = missing[i];
-    const PlannedRun& planned = plan_.runs[number];
+    const StudyRun& planned = plan_.runs[number];
     RunResult result = run_one(plan_.settings[planned.setting], planned, team_,
                                tokens_of(planned.setting), context_);
     // Ranks that take no part in the run learn here how it went.
@@ -157,7 +157,7 @@ void StudyProgram::collect() {
     }
   }
   for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
-    const PlannedRun& run = plan_.runs[i];
+    const StudyRun& run = plan_.runs[i];
     records_[i] = records_[run.trained_as];
     records_[i].setting = plan_.settings[run.setting].name;
   }

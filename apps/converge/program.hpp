@@ -32,7 +32,7 @@ class StudyProgram {
   void load_tokens();
   [[nodiscard]] const train::Tokens& tokens_of(std::size_t setting) const;
   /// Hash of all that a run depends on, which its setting's name is not.
-  [[nodiscard]] std::string key_of(const PlannedRun& run) const;
+  [[nodiscard]] std::string key_of(const StudyRun& run) const;
   /// Record of a training that was done before, whichever of the equal settings it was kept under.
   /// `training`: a run's trained_as.
   [[nodiscard]] std::optional<RunRecord> find_kept(std::size_t training) const;

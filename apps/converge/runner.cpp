@@ -154,7 +154,7 @@ std::string data_hash(const config::TrainConfig& config, const train::Tokens& to
                                 config.train_batch_size, config.train_steps, held_out));
 }
 
-RunResult run_one(const Setting& setting, const PlannedRun& planned, const Team& team,
+RunResult run_one(const Setting& setting, const StudyRun& planned, const Team& team,
                   const train::Tokens& tokens, const app::Context& job) {
   RunResult result;
   team.with_context(planned.ranks, planned.node_size, [&](const app::Context& context) {

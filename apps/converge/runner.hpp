@@ -23,7 +23,7 @@ std::string data_hash(const config::TrainConfig& config, const train::Tokens& to
 
 /// A run whose losses or gradients are not finite any more ends early
 /// with a verdict that says so. Throws AgreedError as the trainer does.
-RunResult run_one(const Setting& setting, const PlannedRun& planned, const Team& team,
+RunResult run_one(const Setting& setting, const StudyRun& planned, const Team& team,
                   const train::Tokens& tokens, const app::Context& job);
 
 }  // namespace zeropp::converge

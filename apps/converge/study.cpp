@@ -75,7 +75,7 @@ Group runs_group(const Study& study) {
   using Row = RunRecord;
   std::vector<std::uint64_t> settings;
   settings.reserve(study.plan.runs.size());
-  for (const PlannedRun& run : study.plan.runs) settings.push_back(run.setting);
+  for (const StudyRun& run : study.plan.runs) settings.push_back(run.setting);
   return {"runs",
           {},
           {trace::Column{"setting", "", "Row of /settings", settings},

@@ -22,7 +22,7 @@
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -34,7 +34,7 @@ struct Request {
 
 struct Row {
   std::string name;
-  std::vector<Rates> pays;
+  std::vector<plan::Rates> pays;
   double rate;          ///< of the fastest link with which it pays, bytes/s
   double rate_per_gpu;  ///< of a node's links, by its GPUs
   double seconds;       ///< of a step at the file's rate
@@ -48,15 +48,16 @@ std::vector<config::Option> options(Request& asked) {
 }
 
 std::vector<Row> rows_of(const PlannedVariants& runs, const comm::Topology& topology,
-                         const Cluster& cluster, double gain) {
+                         const plan::Cluster& cluster, double gain) {
   const double links_per_gpu =
       cluster.rails.links_per_node / static_cast<double>(topology.ranks_per_node);
-  const double before = shortest_step(runs.baselines, cluster);
+  const double before = plan::shortest_step(runs.baselines, cluster);
   std::vector<Row> rows{{std::string(kFeatures.front().name), {}, 0, 0, before, 1}};
-  const auto pays = pays_where(runs.baselines, std::span(runs.features).subspan(1), cluster, gain);
+  const auto pays =
+      plan::pays_where(runs.baselines, std::span(runs.features).subspan(1), cluster, gain);
   for (std::size_t i = 1; i < kFeatures.size(); ++i) {
-    const double rate = fastest_of(pays[i - 1]);
-    const double seconds = step_seconds(runs.features[i], cluster);
+    const double rate = plan::fastest_of(pays[i - 1]);
+    const double seconds = plan::step_seconds(runs.features[i], cluster);
     rows.push_back({std::string(kFeatures[i].name), pays[i - 1], rate, rate * links_per_gpu,
                     seconds, before / seconds});
   }
@@ -64,7 +65,7 @@ std::vector<Row> rows_of(const PlannedVariants& runs, const comm::Topology& topo
 }
 
 std::string to_text(const std::vector<Row>& rows, const comm::Topology& topology,
-                    const Cluster& cluster) {
+                    const plan::Cluster& cluster) {
   const double links = cluster.rails.links_per_node;
   const double of_gpu = links / static_cast<double>(topology.ranks_per_node);
   trace::TextTable table(
@@ -127,4 +128,4 @@ int run_break_even(int argc, char** argv) {
   return app::run(std::move(app), argc, argv);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

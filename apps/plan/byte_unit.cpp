@@ -7,7 +7,7 @@
 
 #include "lib/base/units.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -33,4 +33,4 @@ std::string in_unit(double bytes, const ByteUnit& unit) {
   return fmt::format("{:.{}f}", bytes / unit.bytes, unit.bytes > 1 ? 3 : 0);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

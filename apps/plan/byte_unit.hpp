@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 struct ByteUnit {
   std::string_view name;
@@ -20,4 +20,4 @@ ByteUnit binary_unit(double largest);
 /// Three digits after the point, and none of bytes.
 std::string in_unit(double bytes, const ByteUnit& unit);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

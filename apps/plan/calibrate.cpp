@@ -17,7 +17,7 @@
 #include "lib/trace/sinks/h5_reader.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -77,7 +77,7 @@ nlohmann::json read_measured(const std::string& file) {
 ExitCode calibrate_cluster(const Request& request, const app::Call& call) {
   refuse_output(call);
   refuse_json(call);
-  Cluster cluster = read(request.base, request.gpus_per_node);
+  plan::Cluster cluster = read(request.base, request.gpus_per_node);
   if (request.base.gpu.empty()) {
     cluster.source.clear();
   } else if (!request.measurements.empty()) {
@@ -85,10 +85,10 @@ ExitCode calibrate_cluster(const Request& request, const app::Call& call) {
   }
   if (!request.name.empty()) cluster.name = request.name;
   for (const std::string& file : request.measurements) {
-    calibrate(cluster, read_measured(file), file);
+    plan::calibrate(cluster, read_measured(file), file);
   }
-  const nlohmann::json made = to_json(cluster);
-  (void)parse_cluster(made.dump(), request.file);  // what is written can be read
+  const nlohmann::json made = plan::to_json(cluster);
+  (void)plan::parse_cluster(made.dump(), request.file);  // what is written can be read
   trace::write_json(made, request.file);
   fmt::print("{}\n", request.file);
   return ExitCode::ok;
@@ -113,4 +113,4 @@ int run_calibrate(int argc, char** argv) {
   return app::run(std::move(app), count, flags.data());
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -7,7 +7,7 @@
 #include "lib/base/units.hpp"
 #include "lib/plan/break_even.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 std::vector<config::Option> options(ClusterJob& job) {
   std::vector<config::Option> table = options(job.job);
@@ -73,7 +73,7 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
   }
   if (!declared_ranks_per_node(job.job)) job.job.ranks_per_node = job.cluster.gpus_per_node;
   if (job.rail_gb_per_s > 0) {
-    job.cluster = with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);
+    job.cluster = plan::with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);
     job.cluster.name += fmt::format(", but links of {:g} GB/s", job.rail_gb_per_s);
   }
   return topology_of(job.job);
@@ -91,4 +91,4 @@ config::Machine machine_for(const ClusterJob& job, const comm::Topology& topolog
   return machine_for(topology, /*rdma=*/job.cluster.rails.lanes.size() <= 1);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

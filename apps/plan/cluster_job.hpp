@@ -8,13 +8,13 @@
 #include "apps/plan/job.hpp"
 #include "lib/plan/cluster.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 struct ClusterJob {
   Job job;
   ClusterSource source;
   double rail_gb_per_s = 0;  ///< of a link between nodes, in place of the source's; 0: its
-  Cluster cluster;
+  plan::Cluster cluster;
 };
 
 /// The tables of options(Job&) and options(ClusterSource&), and --rail-gb-per-s.
@@ -39,4 +39,4 @@ void refuse_rates_of_no_cluster(const ClusterJob& job, const std::vector<config:
 /// lanes are of sockets.
 config::Machine machine_for(const ClusterJob& job, const comm::Topology& topology);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

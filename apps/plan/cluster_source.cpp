@@ -5,7 +5,7 @@
 #include "lib/base/error.hpp"
 #include "lib/plan/sold_gpus.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 constexpr const char* kNodeGbit = "plan.node_gbit";
@@ -28,7 +28,7 @@ std::vector<config::Option> options(ClusterSource& source) {
        .field = &source.gpu,
        .help = "GPU of the cluster, in place of a file; rates are those of its data sheet, times "
                "the share that such GPUs reach",
-       .choices = sold_gpu_names(),
+       .choices = plan::sold_gpu_names(),
        .in_effect = [&source] { return !source.gpu.empty(); }},
       of_gpu({.path = kNodeGbit,
               .flag = "--node-gbit",
@@ -65,12 +65,12 @@ void check(const ClusterSource& source, const std::vector<config::Option>& given
   }
 }
 
-Cluster read(const ClusterSource& source, std::size_t gpus_per_node) {
-  if (!source.file.empty()) return read_cluster(source.file);
-  return sold_cluster({.gpu = source.gpu,
-                       .gpus_per_node = gpus_per_node,
-                       .node_gbit = source.node_gbit,
-                       .node_links = source.node_links});
+plan::Cluster read(const ClusterSource& source, std::size_t gpus_per_node) {
+  if (!source.file.empty()) return plan::read_cluster(source.file);
+  return plan::sold_cluster({.gpu = source.gpu,
+                             .gpus_per_node = gpus_per_node,
+                             .node_gbit = source.node_gbit,
+                             .node_links = source.node_links});
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -8,7 +8,7 @@
 #include "lib/config/option.hpp"
 #include "lib/plan/cluster.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 struct ClusterSource {
   std::string file;
@@ -27,6 +27,6 @@ std::vector<config::Option> options(ClusterSource& source);
 void check(const ClusterSource& source, const std::vector<config::Option>& given);
 
 /// Reads a source that is named. `gpus_per_node` counts where GPUs are sold ones. Throws Error.
-Cluster read(const ClusterSource& source, std::size_t gpus_per_node);
+plan::Cluster read(const ClusterSource& source, std::size_t gpus_per_node);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -8,7 +8,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/nearest.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
@@ -130,4 +130,4 @@ int run(int argc, char** argv) {
   return found->run(count, rest.data());
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -8,7 +8,7 @@
 
 #include "lib/app/app.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 struct Command {
   std::string_view name;
@@ -45,4 +45,4 @@ int run_break_even(int argc, char** argv);
 int run_savings(int argc, char** argv);
 int run_report(int argc, char** argv);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -13,7 +13,7 @@
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -60,7 +60,7 @@ int run_compare(int argc, char** argv) {
   };
   app.run_alone = [&](const app::Call& call) {
     const app::OutputLock lock = app::preflight_outputs(call);
-    const Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
+    const plan::Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
     const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
     const std::string text = to_text(made, {variants.features.back(), topology, cluster, asked.gain,
                                             asked.memory_limit * kGibibyte});
@@ -75,4 +75,4 @@ int run_compare(int argc, char** argv) {
   return app::run(std::move(app), argc, argv);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -6,13 +6,13 @@
 #include "apps/plan/comparison.hpp"
 #include "lib/trace/document.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 /// Facts, beside the comparison, that the text says.
 struct Compared {
   const config::TrainConfig& all;  ///< with all parts on
   const comm::Topology& topology;
-  const Cluster* cluster;  ///< null where no rates are known
+  const plan::Cluster* cluster;  ///< null where no rates are known
   double gain;
   double memory;  ///< bytes that a rank may take; 0 where nobody says
 };
@@ -23,4 +23,4 @@ std::string to_text(const Comparison& comparison, const Compared& about);
 /// Trace of a comparison. `head` is describe_run()'s, of the process that planned.
 trace::Document to_document(const Comparison& comparison, const trace::TraceData& head);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -11,7 +11,7 @@
 #include "apps/plan/rates_text.hpp"
 #include "lib/base/units.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -48,7 +48,7 @@ std::string whether_it_pays_here(const Comparison& comparison, double gain, std:
 }
 
 /// What the links of a node carry together.
-std::string carried_here(const Cluster& cluster) {
+std::string carried_here(const plan::Cluster& cluster) {
   const double links = cluster.rails.links_per_node;
   const double here = cluster.rails.with(1).rate;
   std::string carried = fmt::format("{} Gbit/s", gbit_as_sold(here * links, cluster));
@@ -59,7 +59,7 @@ std::string carried_here(const Cluster& cluster) {
 }
 
 /// The rates between nodes with which all parts together pay, beside the cluster's own.
-std::string where_it_pays(const Comparison& comparison, const Cluster& cluster) {
+std::string where_it_pays(const Comparison& comparison, const plan::Cluster& cluster) {
   const ComparedRow& all = comparison.rows.back();
   const double links = cluster.rails.links_per_node;
   const std::string_view sold = as_sold(cluster);
@@ -191,4 +191,4 @@ std::string what_deepspeed_does(const Compared& about) {
           : "");
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -6,7 +6,7 @@
 
 #include "apps/plan/compare_outputs.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 /// Name of a feature as the tables show it.
 std::string shown_name(const std::string& feature);
@@ -21,4 +21,4 @@ std::string why_this_factor(const Comparison& comparison, const Compared& about)
 /// What the table of micro-steps in turn is of.
 std::string what_deepspeed_does(const Compared& about);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -11,7 +11,7 @@
 #include "apps/plan/rates_text.hpp"
 #include "lib/trace/sinks/table.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -32,7 +32,7 @@ std::string wrapped(std::string_view text) {
   return made + '\n';
 }
 
-std::string pays_below(const ComparedRow& row, const Cluster& cluster) {
+std::string pays_below(const ComparedRow& row, const plan::Cluster& cluster) {
   if (row.feature == kFeatures.front().name) return "-";
   return pays_below_text(row.pays, cluster.rails.links_per_node, cluster);
 }
@@ -174,4 +174,4 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   return text;
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -1,7 +1,7 @@
 #include "apps/plan/compare_outputs.hpp"
 #include "lib/trace/column.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 trace::Document to_document(const Comparison& comparison, const trace::TraceData& head) {
   using trace::column;
@@ -42,4 +42,4 @@ trace::Document to_document(const Comparison& comparison, const trace::TraceData
   return document;
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

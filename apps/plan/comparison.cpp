@@ -7,7 +7,7 @@
 #include "lib/plan/step_time.hpp"
 #include "lib/zero/plan/hpz_use.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -15,21 +15,22 @@ double ratio(std::uint64_t before, std::uint64_t after) {
   return static_cast<double>(before) / static_cast<double>(after);
 }
 
-std::uint64_t out_of_node(const Estimate& made, const comm::Topology& topology) {
+std::uint64_t out_of_node(const plan::Estimate& made, const comm::Topology& topology) {
   return made.step.total().bytes.inter / static_cast<std::uint64_t>(topology.node_count);
 }
 
-void add_times(Comparison& made, const PlannedVariants& runs, const Cluster& cluster, double gain) {
-  const StepTime vendors = step_time(runs.baselines.front(), cluster);
+void add_times(Comparison& made, const PlannedVariants& runs, const plan::Cluster& cluster,
+               double gain) {
+  const plan::StepTime vendors = plan::step_time(runs.baselines.front(), cluster);
   const auto parts = std::span(runs.features).subspan(1);
-  const auto pays = pays_where(runs.baselines, parts, cluster, gain);
+  const auto pays = plan::pays_where(runs.baselines, parts, cluster, gain);
   for (std::size_t i = 0; i < made.rows.size(); ++i) {
     ComparedRow& row = made.rows[i];
-    const StepTime time = step_time(runs.features[i], cluster);
+    const plan::StepTime time = plan::step_time(runs.features[i], cluster);
     row.seconds = time.seconds;
     row.bound = time.bound;
     if (i > 0) row.pays = pays[i - 1];
-    row.link_rate = fastest_of(row.pays);
+    row.link_rate = plan::fastest_of(row.pays);
   }
   ComparedRow& before = made.rows.front();
   made.vendors_are_faster = vendors.seconds < before.seconds;
@@ -58,46 +59,46 @@ PlannedVariants of_one_micro_step(Variants variants, const comm::Topology& topol
 }
 
 std::vector<InTurnRow> in_turn(const PlannedVariants& one, std::size_t times,
-                               const comm::Topology& topology, const Cluster* cluster) {
-  const auto row = [&](const Feature& feature, const PlannedRun& run) {
+                               const comm::Topology& topology, const plan::Cluster* cluster) {
+  const auto row = [&](const Feature& feature, const plan::PlannedRun& run) {
     return InTurnRow{.feature = std::string(feature.name),
-                     .out_of_node = times * out_of_node(estimate(run), topology)};
+                     .out_of_node = times * out_of_node(plan::estimate(run), topology)};
   };
   std::vector<InTurnRow> rows{row(kFeatures.front(), one.features.front()),
                               row(kFeatures.back(), one.features.back())};
   rows.back().reduction = ratio(rows.front().out_of_node, rows.back().out_of_node);
   if (cluster == nullptr) return rows;
   double before = std::numeric_limits<double>::infinity();
-  for (const PlannedRun& run : one.baselines) {
-    before = std::min(before, seconds_in_turn(run, times, *cluster));
+  for (const plan::PlannedRun& run : one.baselines) {
+    before = std::min(before, plan::separate_micro_steps_seconds(run, times, *cluster));
   }
   rows.front().seconds = before;
-  rows.back().seconds = seconds_in_turn(one.features.back(), times, *cluster);
+  rows.back().seconds = plan::separate_micro_steps_seconds(one.features.back(), times, *cluster);
   for (InTurnRow& each : rows) each.speedup = before / each.seconds;
   return rows;
 }
 
-bool weights_stay(const PlannedRun& run) {
+bool weights_stay(const plan::PlannedRun& run) {
   return run.config().zero.max_reuse_distance > 0 ||
          std::ranges::any_of(run.plans().units, &zero::UnitPartition::persistent);
 }
 
 /// Bytes of a rank on its device, were the secondary copy of the run in the memory of the host.
-std::uint64_t memory_without_copy(const PlannedRun& run, std::size_t step) {
+std::uint64_t memory_without_copy(const plan::PlannedRun& run, std::size_t step) {
   config::TrainConfig config = run.config();
   config.zero.hpz_device = zero::HpzDevice::cpu;
-  return device_bytes(planned(config, run.topology(), step).memory());
+  return plan::device_bytes(planned(config, run.topology(), step).memory());
 }
 
 }  // namespace
 
-Comparison compare(const Variants& variants, const comm::Topology& topology, const Cluster* cluster,
-                   std::size_t step, double gain) {
+Comparison compare(const Variants& variants, const comm::Topology& topology,
+                   const plan::Cluster* cluster, std::size_t step, double gain) {
   const PlannedVariants runs = planned(variants, topology, step);
   warn_of_hpz(runs.features.back());
   Comparison made;
   for (std::size_t i = 0; i < kFeatures.size(); ++i) {
-    const Estimate told = estimate(runs.features[i]);
+    const plan::Estimate told = plan::estimate(runs.features[i]);
     made.parameters = told.parameters;
     made.tokens_per_step = told.tokens_per_step;
     ComparedRow row{.feature = std::string(kFeatures[i].name),
@@ -120,4 +121,4 @@ Comparison compare(const Variants& variants, const comm::Topology& topology, con
   return made;
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

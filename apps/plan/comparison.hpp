@@ -11,7 +11,7 @@
 #include "apps/plan/variants.hpp"
 #include "lib/plan/break_even.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
@@ -24,11 +24,11 @@ struct ComparedRow {
   /// Bytes of it, were the secondary copy in the memory of the host; `memory` where it is, or where
   /// there is none.
   std::uint64_t memory_without_copy = 0;
-  double seconds = kUnknown;     ///< of a step
-  double speedup = kUnknown;     ///< over ZeRO-3
-  double link_rate = kUnknown;   ///< bytes/s: the fastest link with which it pays
-  std::string bound = {};        ///< what takes the largest part of a step; empty without times
-  std::vector<Rates> pays = {};  ///< as pays_where()
+  double seconds = kUnknown;    ///< of a step
+  double speedup = kUnknown;    ///< over ZeRO-3
+  double link_rate = kUnknown;  ///< bytes/s: the fastest link with which it pays
+  std::string bound = {};       ///< what takes the largest part of a step; empty without times
+  std::vector<plan::Rates> pays = {};  ///< as pays_where()
 };
 
 /// Row of a step whose micro-steps each send what the first does, one after the other: DeepSpeed's.
@@ -52,7 +52,7 @@ struct Comparison {
 };
 
 /// Compares the variants. `cluster` is null where no rates are known. Throws Error.
-Comparison compare(const Variants& variants, const comm::Topology& topology, const Cluster* cluster,
-                   std::size_t step, double gain);
+Comparison compare(const Variants& variants, const comm::Topology& topology,
+                   const plan::Cluster* cluster, std::size_t step, double gain);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -13,17 +13,17 @@
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
 ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app::Call& call) {
   const app::OutputLock lock = app::preflight_outputs(call);
-  PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
+  plan::PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
   run.use_codecs_of(job.step);
   warn_of_limit(run);
   warn_of_hpz(run);
-  const Estimate made = estimate(run);
+  const plan::Estimate made = plan::estimate(run);
   std::fputs(to_text(run, made).c_str(), stdout);
   trace::TraceData head = app::run_trace(call);
   head.seed = job.config.seed;
@@ -49,4 +49,4 @@ int run_estimate(int argc, char** argv) {
   return app::run(std::move(app), argc, argv);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

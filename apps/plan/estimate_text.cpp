@@ -6,7 +6,7 @@
 #include "apps/plan/estimate_outputs.hpp"
 #include "lib/trace/sinks/table.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -18,13 +18,14 @@ ByteUnit unit_of(const comm::Bytes& bytes) {
   return decimal_unit(static_cast<double>(std::max(bytes.intra, bytes.inter)));
 }
 
-std::string phases(const StepTraffic& step, const comm::Topology& topology, const ByteUnit& unit) {
+std::string phases(const plan::StepTraffic& step, const comm::Topology& topology,
+                   const ByteUnit& unit) {
   const auto nodes = static_cast<std::uint64_t>(topology.node_count);
   trace::TextTable table({"phase", fmt::format("inside nodes {}", unit.name),
                           fmt::format("across nodes {}", unit.name),
                           fmt::format("out of a node {}", unit.name), "messages inside",
                           "messages across"});
-  const auto add = [&](const char* name, const Sent& sent) {
+  const auto add = [&](const char* name, const plan::Sent& sent) {
     const auto& [bytes, messages] = sent;
     table.add({name, shown(bytes.intra, unit), shown(bytes.inter, unit),
                shown(bytes.inter / nodes, unit), fmt::to_string(messages.intra),
@@ -37,7 +38,7 @@ std::string phases(const StepTraffic& step, const comm::Topology& topology, cons
   return table.str();
 }
 
-std::string collectives(const std::vector<PlannedCollective>& planned, const ByteUnit& unit) {
+std::string collectives(const std::vector<plan::PlannedCollective>& planned, const ByteUnit& unit) {
   trace::TextTable table({"collective", "of", "phase", "algorithm", "codec", "group", "calls",
                           fmt::format("inside nodes {}", unit.name),
                           fmt::format("across nodes {}", unit.name), "messages inside",
@@ -51,7 +52,7 @@ std::string collectives(const std::vector<PlannedCollective>& planned, const Byt
   return table.str();
 }
 
-std::string memory(const Estimate& estimate) {
+std::string memory(const plan::Estimate& estimate) {
   const ByteUnit unit = binary_unit(static_cast<double>(estimate.memory_bytes));
   trace::TextTable table({"memory of a rank", std::string(unit.name)});
   std::size_t offloaded = 0;
@@ -68,7 +69,7 @@ std::string memory(const Estimate& estimate) {
 
 }  // namespace
 
-std::string to_text(const PlannedRun& run, const Estimate& estimate) {
+std::string to_text(const plan::PlannedRun& run, const plan::Estimate& estimate) {
   const config::TrainConfig& config = run.config();
   std::string text = fmt::format(
       "{}, {} over {}: {} of {:.3g} parameters in {}, ZeRO stage {}, {} tokens a step\n\n",
@@ -79,7 +80,7 @@ std::string to_text(const PlannedRun& run, const Estimate& estimate) {
   text += phases(estimate.step, run.topology(), unit) + "\n";
   text += collectives(estimate.collectives, unit) + "\n";
   text += memory(estimate);
-  if (estimate.initial != Sent{}) {
+  if (estimate.initial != plan::Sent{}) {
     const comm::Bytes& once = estimate.initial.bytes;
     const ByteUnit of_once = unit_of(once);
     text += fmt::format("\nonce, before the first step: {} {} inside nodes, {} {} across nodes\n",
@@ -89,4 +90,4 @@ std::string to_text(const PlannedRun& run, const Estimate& estimate) {
   return text;
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -5,7 +5,7 @@
 #include "apps/plan/estimate_outputs.hpp"
 #include "lib/trace/column.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -13,10 +13,10 @@ using trace::column;
 
 struct PhaseRow {
   std::string phase;
-  Sent sent;
+  plan::Sent sent;
 };
 
-std::vector<PhaseRow> phase_rows(const Estimate& e) {
+std::vector<PhaseRow> phase_rows(const plan::Estimate& e) {
   return {{"forward", e.step.forward},
           {"backward", e.step.backward},
           {"update", e.step.update},
@@ -27,7 +27,7 @@ std::vector<PhaseRow> phase_rows(const Estimate& e) {
           {"evaluation", e.evaluation}};
 }
 
-trace::Group job_group(const PlannedRun& run, const Estimate& e) {
+trace::Group job_group(const plan::PlannedRun& run, const plan::Estimate& e) {
   const comm::Topology& t = run.topology();
   return {"job",
           {{"world_size", static_cast<std::uint64_t>(t.world_size)},
@@ -72,7 +72,7 @@ std::vector<trace::Group> model_groups(const model::Description& model) {
                    })}}};
 }
 
-trace::Group traffic_group(const Estimate& e) {
+trace::Group traffic_group(const plan::Estimate& e) {
   const auto rows = phase_rows(e);
   return {"traffic",
           {},
@@ -91,11 +91,11 @@ trace::Group traffic_group(const Estimate& e) {
                   [](const PhaseRow& row) { return row.sent.messages.inter; })}};
 }
 
-trace::Group collectives_group(const std::vector<PlannedCollective>& planned) {
+trace::Group collectives_group(const std::vector<plan::PlannedCollective>& planned) {
   using Row = trace::CollectiveRow;
   std::vector<Row> rows;
   rows.reserve(planned.size());
-  for (const PlannedCollective& each : planned) rows.push_back(each.row);
+  for (const plan::PlannedCollective& each : planned) rows.push_back(each.row);
   return {"collectives",
           {},
           {column("operation", "", "", rows, &Row::operation),
@@ -110,12 +110,12 @@ trace::Group collectives_group(const std::vector<PlannedCollective>& planned) {
            column("wire_bytes_intra", "bytes", "Over all ranks", rows, &Row::wire_bytes_intra),
            column("wire_bytes_inter", "bytes", "Over all ranks", rows, &Row::wire_bytes_inter),
            column("messages_intra", "messages", "Over all ranks", planned,
-                  [](const PlannedCollective& each) { return each.messages.intra; }),
+                  [](const plan::PlannedCollective& each) { return each.messages.intra; }),
            column("messages_inter", "messages", "Over all ranks", planned,
-                  [](const PlannedCollective& each) { return each.messages.inter; })}};
+                  [](const plan::PlannedCollective& each) { return each.messages.inter; })}};
 }
 
-trace::Group memory_group(const Estimate& e) {
+trace::Group memory_group(const plan::Estimate& e) {
   return {"memory",
           {},
           {column("name", "", "What it holds", e.memory, &zero::MemoryPart::name),
@@ -125,7 +125,7 @@ trace::Group memory_group(const Estimate& e) {
 
 }  // namespace
 
-trace::Document to_document(const PlannedRun& run, const Estimate& estimate,
+trace::Document to_document(const plan::PlannedRun& run, const plan::Estimate& estimate,
                             const trace::TraceData& head) {
   trace::Document document = trace::describe_run(head);
   document.groups.push_back(job_group(run, estimate));
@@ -138,4 +138,4 @@ trace::Document to_document(const PlannedRun& run, const Estimate& estimate,
   return document;
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

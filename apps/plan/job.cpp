@@ -14,7 +14,7 @@
 #include "lib/plan/planned_topology.hpp"
 #include "lib/zero/plan/hpz_use.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 constexpr double kMostRanks = std::numeric_limits<int>::max();
@@ -45,7 +45,7 @@ void require_sizes(const Job& job, const std::vector<config::Option>& given) {
                           "none): give --model-preset (one of {}), --hf-config FILE, or "
                           "--num-layers, --hidden-size, --num-attention-heads, --seq-length and "
                           "--vocab-size",
-                          fmt::join(model_preset_names(), ", ")));
+                          fmt::join(plan::model_preset_names(), ", ")));
 }
 
 void take_model(Job& job, const std::vector<config::Option>& given) {
@@ -62,8 +62,9 @@ void take_model(Job& job, const std::vector<config::Option>& given) {
                             "--hf-config out",
                             model.name));
   }
-  if (!job.model_preset.empty()) return take_sizes(model, model_preset(job.model_preset), given);
-  const HfModel read = read_hf_config(job.hf_config);
+  if (!job.model_preset.empty())
+    return take_sizes(model, plan::model_preset(job.model_preset), given);
+  const plan::HfModel read = plan::read_hf_config(job.hf_config);
   take_sizes(model, read.model, given);
   log::info(read.note);
 }
@@ -102,7 +103,7 @@ std::vector<config::Option> options(Job& job) {
        .field = &job.model_preset,
        .help = "Sizes of a GPT by its name; a flag of the model "
                "overrides its own",
-       .choices = model_preset_names(),
+       .choices = plan::model_preset_names(),
        .in_effect = [&job] { return !job.model_preset.empty(); }},
       {.path = "plan.hf_config",
        .flag = "--hf-config",
@@ -136,12 +137,12 @@ comm::Topology topology_of(Job& job) {
                     "leave --ranks-per-node out, and give --node-size, which overrides a file's",
                     declared, job.ranks_per_node));
   }
-  return planned_topology(job.nodes, job.ranks_per_node);
+  return plan::planned_topology(job.nodes, job.ranks_per_node);
 }
 
 void take_job(Job& job, const std::vector<config::Option>& given) {
   take_model(job, given);
-  if (!config::is_given(given, "plan.step")) job.step = ordinary_step(job.config.zero);
+  if (!config::is_given(given, "plan.step")) job.step = plan::ordinary_step(job.config.zero);
 }
 
 config::Machine machine_for(const comm::Topology& topology, bool rdma) {
@@ -153,23 +154,23 @@ config::Machine machine_for(const comm::Topology& topology, bool rdma) {
   return app::machine_of(topology, gpus);
 }
 
-bool exceeds_limit(const PlannedRun& run) {
+bool exceeds_limit(const plan::PlannedRun& run) {
   const std::size_t limit = run.config().device_memory_limit;
-  return limit > 0 && device_bytes(run.memory()) > limit;
+  return limit > 0 && plan::device_bytes(run.memory()) > limit;
 }
 
-void warn_of_limit(const PlannedRun& run) {
+void warn_of_limit(const plan::PlannedRun& run) {
   if (!exceeds_limit(run)) return;
   log::warn(
       fmt::format("a rank needs {} bytes where zeropp.device_memory_limit is {}: zpp_train "
                   "refuses this run; zpp_plan search finds what fits",
-                  device_bytes(run.memory()), run.config().device_memory_limit));
+                  plan::device_bytes(run.memory()), run.config().device_memory_limit));
 }
 
-void warn_of_hpz(const PlannedRun& run) {
+void warn_of_hpz(const plan::PlannedRun& run) {
   const std::string warning = zero::hpz_warning(
       run.config().zero, run.plans().step, static_cast<std::size_t>(run.topology().ranks_per_node));
   if (!warning.empty()) log::warn(warning);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -13,7 +13,7 @@
 #include "lib/config/train_config.hpp"
 #include "lib/plan/planned_run.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 struct Job {
   config::TrainConfig config;
@@ -48,11 +48,11 @@ void take_job(Job& job, const std::vector<config::Option>& given);
 config::Machine machine_for(const comm::Topology& topology, bool rdma = true);
 
 /// Whether zpp_train would refuse the run by zeropp.device_memory_limit.
-bool exceeds_limit(const PlannedRun& run);
+bool exceeds_limit(const plan::PlannedRun& run);
 /// Says so in one line.
-void warn_of_limit(const PlannedRun& run);
+void warn_of_limit(const plan::PlannedRun& run);
 
 /// Prints what zpp_train says of hpZ that saves nothing, or crosses nodes.
-void warn_of_hpz(const PlannedRun& run);
+void warn_of_hpz(const plan::PlannedRun& run);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -10,7 +10,7 @@
 #include "lib/base/error.hpp"
 #include "lib/trace/sinks/h5_reader.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -105,4 +105,4 @@ nlohmann::json read_measured_trace(const std::filesystem::path& path) {
   trace.missing("measurement of kernels or links");
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

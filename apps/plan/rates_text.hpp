@@ -8,27 +8,30 @@
 #include "lib/plan/break_even.hpp"
 #include "lib/plan/cluster.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 /// Bytes/s that links carry, in Gbit/s as they are sold.
-std::string gbit_as_sold(double rate, const Cluster& cluster);
+std::string gbit_as_sold(double rate, const plan::Cluster& cluster);
 
 /// " as sold", or nothing where rates are those that were measured.
-std::string_view as_sold(const Cluster& cluster);
+std::string_view as_sold(const plan::Cluster& cluster);
 
 /// Text that says where it pays: "never", "always", "1400", or several as "1400, 1800 to 2000".
 /// `times`: what is told, as a multiple of one link.
-std::string pays_text(std::span<const Rates> pays, double times, const Cluster& cluster);
+std::string pays_text(std::span<const plan::Rates> pays, double times,
+                      const plan::Cluster& cluster);
 /// Text that says with one number where it pays: "never", "always", or of pays_text() the first
 /// range, which begins at the slowest link: where speed-ups are about those asked for over many
 /// rates, further ones are chance.
-std::string pays_below_text(std::span<const Rates> pays, double times, const Cluster& cluster);
+std::string pays_below_text(std::span<const plan::Rates> pays, double times,
+                            const plan::Cluster& cluster);
 /// Rates that were tried, as "0.17 to 173913 Gbit/s".
-std::string tried_text(double times, const Cluster& cluster);
+std::string tried_text(double times, const plan::Cluster& cluster);
 /// Text of pays_text() within a sentence, after "where the links carry": "less than 1400".
-std::string pays_phrase(std::span<const Rates> pays, double times, const Cluster& cluster);
+std::string pays_phrase(std::span<const plan::Rates> pays, double times,
+                        const plan::Cluster& cluster);
 
 /// Whether it pays at every rate that was tried.
-bool always_pays(std::span<const Rates> pays);
+bool always_pays(std::span<const plan::Rates> pays);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -16,7 +16,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -68,4 +68,4 @@ int run_report(int argc, char** argv) {
   }
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

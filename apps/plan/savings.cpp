@@ -14,7 +14,7 @@
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -25,7 +25,7 @@ struct Request {
   std::size_t world_size = 0;
   std::string baseline;
   std::string passes = "once";
-  SavingsConfig config;
+  plan::SavingsConfig config;
 };
 
 std::vector<config::Option> options(Request& r) {
@@ -110,9 +110,9 @@ std::vector<codec::CodecSpec> codecs_of(const std::string& names) {
   return specs;
 }
 
-nlohmann::json table_json(const std::vector<WidthRow>& rows) {
+nlohmann::json table_json(const std::vector<plan::WidthRow>& rows) {
   nlohmann::json listed = nlohmann::json::array();
-  for (const WidthRow& row : rows) {
+  for (const plan::WidthRow& row : rows) {
     listed.push_back({{"codec", row.codec},
                       {"bytes_per_value", row.bytes_per_value},
                       {"scale_overhead", row.scale_overhead},
@@ -123,10 +123,10 @@ nlohmann::json table_json(const std::vector<WidthRow>& rows) {
   return {{"rows", listed}};
 }
 
-std::string table_text(const std::vector<WidthRow>& rows) {
+std::string table_text(const std::vector<plan::WidthRow>& rows) {
   trace::TextTable table({"codec", "bytes a value", "scales over codes", "bytes a step",
                           "vs fp32 (8)", "vs 16 bit (4)"});
-  for (const WidthRow& row : rows) {
+  for (const plan::WidthRow& row : rows) {
     table.add({row.codec, fmt::format("{:.4f}", row.bytes_per_value),
                fmt::format("{:.2f} %", 100 * row.scale_overhead),
                fmt::format("{:.4f}", row.bytes_per_step),
@@ -136,14 +136,14 @@ std::string table_text(const std::vector<WidthRow>& rows) {
   return table.str() + "\nA step: one gather and one reduce-scatter of every parameter.\n";
 }
 
-nlohmann::json call_json(const Savings& found) {
+nlohmann::json call_json(const plan::Savings& found) {
   return {{"baseline_gb", found.baseline_gb},
           {"zero_plusplus_gb", found.zero_plusplus_gb},
           {"reduction_factor", found.reduction_factor},
           {"savings_percent", found.savings_percent}};
 }
 
-std::string call_text(const Savings& found) {
+std::string call_text(const plan::Savings& found) {
   return fmt::format(
       "baseline        {:.4f} GB\nZeRO++          {:.4f} GB\nreduction       {:.4f}x\nsavings   "
       "      {:.3f} %\n\nSent by one rank in a step; GB are 1e9 bytes.\n",
@@ -156,12 +156,13 @@ ExitCode answer(const Request& r, const app::Call& call) {
   std::string text;
   nlohmann::json value;
   if (r.table) {
-    const std::vector<WidthRow> rows = savings_table(codecs_of(r.codecs));
+    const std::vector<plan::WidthRow> rows = plan::savings_table(codecs_of(r.codecs));
     text = table_text(rows);
     value = table_json(rows);
   } else {
-    const Savings found = savings(r.model_params, r.world_size, r.config,
-                                  parse_baseline(r.baseline), parse_passes(r.passes));
+    const plan::Savings found =
+        plan::savings(r.model_params, r.world_size, r.config, plan::parse_baseline(r.baseline),
+                      plan::parse_passes(r.passes));
     text = call_text(found);
     value = call_json(found);
   }
@@ -199,4 +200,4 @@ int run_savings(int argc, char** argv) {
   return app::run(std::move(app), argc, argv);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

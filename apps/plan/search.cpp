@@ -27,17 +27,19 @@
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
-void order(std::vector<Candidate>& candidates, Goal goal) {
-  std::ranges::stable_sort(candidates, [&](const Candidate& a, const Candidate& b) {
-    const auto by_bytes = [](const Candidate& c) {
+void order(std::vector<plan::Candidate>& candidates, Goal goal) {
+  std::ranges::stable_sort(candidates, [&](const plan::Candidate& a, const plan::Candidate& b) {
+    const auto by_bytes = [](const plan::Candidate& c) {
       return std::tuple(c.step.inter, c.step.intra, c.hardware_flops, c.memory);
     };
-    const auto by_memory = [](const Candidate& c) { return std::tuple(c.memory, c.step.inter); };
-    const auto by_time = [](const Candidate& c) { return std::tuple(c.seconds, c.memory); };
+    const auto by_memory = [](const plan::Candidate& c) {
+      return std::tuple(c.memory, c.step.inter);
+    };
+    const auto by_time = [](const plan::Candidate& c) { return std::tuple(c.seconds, c.memory); };
     switch (goal) {
       case Goal::time:
         return by_time(a) < by_time(b);
@@ -84,7 +86,8 @@ constexpr std::array kMemoryOptions{
 bool is_possible(const SearchJob& asked, const std::vector<config::Option>& given,
                  const std::vector<comm::Topology>& topologies) {
   return std::ranges::any_of(topologies, [&](const comm::Topology& topology) {
-    const SearchSpace space = space_of(asked, given, topology, machine_for(asked.base, topology));
+    const plan::SearchSpace space =
+        space_of(asked, given, topology, machine_for(asked.base, topology));
     return std::ranges::any_of(space.stages, [&](int stage) {
       config::TrainConfig config = asked.base.job.config;
       config.zero.stage = stage;
@@ -124,9 +127,9 @@ std::string memory_options(SearchJob& asked, const std::vector<config::Option>& 
 }
 
 /// Function that gives the seconds of a step; empty without a cluster.
-StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology) {
+plan::StepSeconds step_seconds_function(const SearchJob& asked, const comm::Topology& topology) {
   if (!asked.base.source.is_named()) return {};
-  return seconds_on(asked.base.cluster, topology);
+  return plan::candidate_step_seconds(asked.base.cluster, topology);
 }
 
 ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topologies,
@@ -137,9 +140,9 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
   std::vector<Found> found;
   for (const comm::Topology& topology : topologies) {
     const config::Machine machine = machine_for(asked.base, topology);
-    const SearchSpace space = space_of(asked, call.options(), topology, machine);
-    found.push_back({topology, search(base, space, topology, machine, vocab, limits_of(asked),
-                                      time_on(asked, topology))});
+    const plan::SearchSpace space = space_of(asked, call.options(), topology, machine);
+    found.push_back({topology, plan::search(base, space, topology, machine, vocab, limits_of(asked),
+                                            step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
   std::fputs(to_text(found, asked.rows).c_str(), stdout);
@@ -180,4 +183,4 @@ int run_search(int argc, char** argv) {
   return app::run(std::move(app), argc, argv);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

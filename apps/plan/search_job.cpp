@@ -9,7 +9,7 @@
 #include "lib/base/units.hpp"
 #include "lib/config/options.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -35,19 +35,19 @@ std::vector<Value> kept(std::vector<Value> values, const Keep& keep) {
 /// Calls body(options of ZeRO, whether activations are computed again) for all that decides in a
 /// space which options have an effect, in nodes of `ranks_per_node` ranks.
 template <class Body>
-void for_each_kind(const SearchSpace& space, const config::TrainConfig& base,
+void for_each_kind(const plan::SearchSpace& space, const config::TrainConfig& base,
                    std::size_t ranks_per_node, const Body& body) {
   zero::Options zero = base.zero;
   for (const int stage : space.stages) {
     zero.stage = stage;
     for (const std::size_t hpz : space.hpz_sizes) {
       zero.hpz_partition_size = hpz == zero::kNodeOfRanks ? ranks_per_node : hpz;
-      for (const WeightChoice& weights : space.weights) {
+      for (const plan::WeightChoice& weights : space.weights) {
         zero.quantized_weights = weights.quantized();
         zero.weight_differences.enabled = weights.differences.has_value();
         // Elsewhere they are refused at stage 3, and have no copies that an option could be about.
         if (zero.exchanges_differences() && zero.hpz_partition_size != ranks_per_node) continue;
-        for (const GradientChoice& gradients : space.gradient_codecs) {
+        for (const plan::GradientChoice& gradients : space.gradient_codecs) {
           zero.quantized_gradients = gradients.intra != codec::CodecSpec{};
           for (const bool recompute : space.recompute) body(zero, recompute);
         }
@@ -124,24 +124,24 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
   }
 }
 
-SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
-                     const comm::Topology& topology, const config::Machine& machine) {
+plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
+                           const comm::Topology& topology, const config::Machine& machine) {
   const config::TrainConfig& config = asked.base.job.config;
   const zero::Options& zero = config.zero;
   const auto is = [&](const char* path) { return config::is_given(given, path); };
-  SearchSpace space = whole_space(config, topology, machine);
+  plan::SearchSpace space = plan::whole_space(config, topology, machine);
   if (is("zero_optimization.stage")) space.stages = {zero.stage};
   if (is("zeropp.weight_codec")) {
     space.weights = {{}, {zero.weight_codec}, {zero.weight_codec, zero.weight_differences.codec}};
     if (zero.weight_codec == codec::CodecSpec{}) space.weights.erase(space.weights.begin());
   }
   if (is("zero_optimization.zero_quantized_weights")) {
-    space.weights = kept(space.weights, [&](const WeightChoice& weights) {
+    space.weights = kept(space.weights, [&](const plan::WeightChoice& weights) {
       return weights.quantized() == zero.quantized_weights;
     });
   }
   if (is("zeropp.weight_differences")) {
-    space.weights = kept(space.weights, [&](const WeightChoice& weights) {
+    space.weights = kept(space.weights, [&](const plan::WeightChoice& weights) {
       return weights.differences.has_value() == zero.weight_differences.enabled;
     });
   }
@@ -149,7 +149,7 @@ SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& 
     space.gradient_codecs = {{}, {zero.gradient_codec_intra, zero.gradient_codec_inter}};
   }
   if (is("zero_optimization.zero_quantized_gradients")) {
-    space.gradient_codecs = kept(space.gradient_codecs, [&](const GradientChoice& codecs) {
+    space.gradient_codecs = kept(space.gradient_codecs, [&](const plan::GradientChoice& codecs) {
       return (codecs.intra != codec::CodecSpec{}) == zero.quantized_gradients;
     });
   }
@@ -170,7 +170,8 @@ void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
   config::TrainConfig& config = asked.base.job.config;  // which `given` is bound to
   const config::TrainConfig base = config;
   for (const comm::Topology& topology : topologies) {
-    const SearchSpace space = space_of(asked, given, topology, machine_for(asked.base, topology));
+    const plan::SearchSpace space =
+        space_of(asked, given, topology, machine_for(asked.base, topology));
     const auto ranks_per_node = static_cast<std::size_t>(topology.ranks_per_node);
     for_each_kind(space, base, ranks_per_node, [&](const zero::Options& zero, bool recompute) {
       config.zero = zero;
@@ -182,10 +183,10 @@ void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
   config::check_effects(idle);
 }
 
-SearchLimits limits_of(const SearchJob& asked) {
+plan::SearchLimits limits_of(const SearchJob& asked) {
   return {.memory = static_cast<std::size_t>(asked.memory_limit * kGibibyte),
           .weight_bits = asked.minimum_weight_bits,
           .gradient_bits = asked.minimum_gradient_bits};
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -8,7 +8,7 @@
 #include "apps/plan/cluster_job.hpp"
 #include "lib/plan/search.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 /// Goal of a search, of which the first configuration has least: bytes across nodes, memory of a
 /// rank, time of a step.
@@ -34,14 +34,14 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
                                           const std::vector<config::Option>& given);
 
 /// whole_space(), without the choices that `given` has made.
-SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
-                     const comm::Topology& topology, const config::Machine& machine);
+plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
+                           const comm::Topology& topology, const config::Machine& machine);
 
 /// Throws Error(usage) for an option of `given` that has no effect on any configuration of the
 /// spaces of all `topologies`.
 void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
                    const std::vector<comm::Topology>& topologies);
 
-SearchLimits limits_of(const SearchJob& asked);
+plan::SearchLimits limits_of(const SearchJob& asked);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -10,7 +10,7 @@
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -19,7 +19,7 @@ using trace::column;
 /// A candidate with where it was found.
 struct Row {
   const comm::Topology* topology;
-  const Candidate* candidate;
+  const plan::Candidate* candidate;
 
   [[nodiscard]] double out_of_node() const {
     return static_cast<double>(candidate->step.inter) / topology->node_count;
@@ -47,7 +47,7 @@ struct Row {
 std::vector<Row> rows_of(const Found& found) {
   std::vector<Row> rows;
   rows.reserve(found.result.best.size());
-  for (const Candidate& candidate : found.result.best)
+  for (const plan::Candidate& candidate : found.result.best)
     rows.push_back({&found.topology, &candidate});
   return rows;
 }
@@ -87,7 +87,7 @@ trace::TextTable table_of(const std::vector<Row>& rows) {
 }
 
 std::string of_one_size(const Found& found, std::size_t rows) {
-  const SearchResult& result = found.result;
+  const plan::SearchResult& result = found.result;
   std::string text = fmt::format(
       "{}: {} combinations, {} possible, {} within the limits, {} that no other beats\n",
       found.topology.describe(), result.considered, result.possible, result.fitting,
@@ -176,11 +176,11 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
 
 }  // namespace
 
-std::vector<std::size_t> trade_offs(const std::vector<Candidate>& candidates) {
-  const auto cost = [](const Candidate& c) {
+std::vector<std::size_t> trade_offs(const std::vector<plan::Candidate>& candidates) {
+  const auto cost = [](const plan::Candidate& c) {
     return c.seconds.value_or(static_cast<double>(c.step.inter));
   };
-  const auto as_good = [&](const Candidate& a, const Candidate& b) {
+  const auto as_good = [&](const plan::Candidate& a, const plan::Candidate& b) {
     return cost(a) <= cost(b) && a.memory <= b.memory && a.weight_bits >= b.weight_bits &&
            a.gradient_bits >= b.gradient_bits;
   };
@@ -219,4 +219,4 @@ trace::Document to_document(const std::vector<Found>& found, const trace::TraceD
   return document;
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -7,17 +7,17 @@
 #include "lib/plan/search.hpp"
 #include "lib/trace/document.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 /// Results of one cluster size. `result.best` is in the order of the goal.
 struct Found {
   comm::Topology topology;
-  SearchResult result;
+  plan::SearchResult result;
 };
 
 /// The candidates of which no other takes less time (without a cluster: sends less across nodes)
 /// and memory, and no fewer bits; in their order. Indices.
-std::vector<std::size_t> trade_offs(const std::vector<Candidate>& candidates);
+std::vector<std::size_t> trade_offs(const std::vector<plan::Candidate>& candidates);
 
 /// Text of the results; `rows` is the number of rows of each table.
 std::string to_text(const std::vector<Found>& found, std::size_t rows);
@@ -25,4 +25,4 @@ std::string to_text(const std::vector<Found>& found, std::size_t rows);
 /// Trace of the results. `head` is describe_run()'s, of the process that searched.
 trace::Document to_document(const std::vector<Found>& found, const trace::TraceData& head);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -15,12 +15,12 @@
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
-void warn_of_memory(const PlannedRun& run, const Cluster& cluster) {
-  const auto needed = static_cast<double>(device_bytes(run.memory()));
+void warn_of_memory(const plan::PlannedRun& run, const plan::Cluster& cluster) {
+  const auto needed = static_cast<double>(plan::device_bytes(run.memory()));
   if (needed <= cluster.gpu.memory) return;
   log::warn(
       fmt::format("a rank needs {:.1f} GiB, and a GPU of {} has {:.1f}: this does not run there; "
@@ -31,9 +31,9 @@ void warn_of_memory(const PlannedRun& run, const Cluster& cluster) {
 ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const app::Call& call) {
   const app::OutputLock lock = app::preflight_outputs(call);
   const config::TrainConfig& config = asked.job.config;
-  PlannedRun run(config, topology, data::vocab_size(config.data));
+  plan::PlannedRun run(config, topology, data::vocab_size(config.data));
   run.use_codecs_of(asked.job.step);
-  const StepTime time = step_time(run, asked.cluster);
+  const plan::StepTime time = plan::step_time(run, asked.cluster);
   warn_of_memory(run, asked.cluster);
   warn_of_limit(run);
   warn_of_hpz(run);
@@ -62,4 +62,4 @@ int run_time(int argc, char** argv) {
   return app::run(std::move(app), argc, argv);
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

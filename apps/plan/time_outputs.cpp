@@ -6,7 +6,7 @@
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -14,28 +14,30 @@ using trace::column;
 
 struct OpRow {
   const zero::Op* op;
-  const Span* span;
+  const plan::Span* span;
 };
 
 std::string milliseconds(double seconds) { return fmt::format("{:.2f}", seconds / kMilli); }
 
-double exposed_on(const Timeline& timeline, Resource resource) {
+double exposed_on(const plan::Timeline& timeline, plan::Resource resource) {
   return timeline.exposed[static_cast<std::size_t>(resource)];
 }
 
 /// Tokens of all ranks in a step.
-double tokens_per_step(const PlannedRun& run) {
+double tokens_per_step(const plan::PlannedRun& run) {
   return static_cast<double>(run.config().train_batch_size) *
          static_cast<double>(run.config().model.seq_length);
 }
 
-double share_of_peak(const PlannedRun& run, const Cluster& cluster, const StepTime& time) {
+double share_of_peak(const plan::PlannedRun& run, const plan::Cluster& cluster,
+                     const plan::StepTime& time) {
   return tokens_per_step(run) * run.model().flops_per_token /
          (time.seconds * static_cast<double>(run.topology().world_size) * cluster.gpu.peak);
 }
 
-trace::Group time_group(const PlannedRun& run, const Cluster& cluster, const StepTime& time) {
-  const Timeline& timeline = time.timeline;
+trace::Group time_group(const plan::PlannedRun& run, const plan::Cluster& cluster,
+                        const plan::StepTime& time) {
+  const plan::Timeline& timeline = time.timeline;
   return {"time",
           {{"cluster", cluster.name},
            {"step_seconds", time.seconds},
@@ -44,16 +46,16 @@ trace::Group time_group(const PlannedRun& run, const Cluster& cluster, const Ste
            {"backward_seconds", time.backward},
            {"compute_seconds", time.compute},
            {"exposed_seconds", time.exposed},
-           {"exposed_rails_seconds", exposed_on(timeline, Resource::rails)},
-           {"exposed_node_links_seconds",
-            exposed_on(timeline, Resource::node_links) + exposed_on(timeline, Resource::copies)},
+           {"exposed_rails_seconds", exposed_on(timeline, plan::Resource::rails)},
+           {"exposed_node_links_seconds", exposed_on(timeline, plan::Resource::node_links) +
+                                              exposed_on(timeline, plan::Resource::copies)},
            {"tokens_per_second", tokens_per_step(run) / time.seconds},
            {"mfu", share_of_peak(run, cluster, time)},
            {"bound", std::string(time.bound)}},
           {}};
 }
 
-trace::Group timeline_group(const StepTime& time) {
+trace::Group timeline_group(const plan::StepTime& time) {
   std::vector<OpRow> rows;
   for (std::size_t i = 0; i < time.schedule.ops.size(); ++i) {
     rows.push_back({&time.schedule.ops[i], &time.timeline.spans[i]});
@@ -76,7 +78,8 @@ trace::Group timeline_group(const StepTime& time) {
 
 }  // namespace
 
-std::string to_text(const PlannedRun& run, const Cluster& cluster, const StepTime& time) {
+std::string to_text(const plan::PlannedRun& run, const plan::Cluster& cluster,
+                    const plan::StepTime& time) {
   trace::TextTable table({"of a step", "ms"});
   table.add({"all", milliseconds(time.seconds)});
   table.add({"optimizer, before forward", milliseconds(time.optimizer)});
@@ -94,12 +97,12 @@ std::string to_text(const PlannedRun& run, const Cluster& cluster, const StepTim
       100 * share_of_peak(run, cluster, time), time.bound);
 }
 
-trace::Document to_document(const PlannedRun& run, const Cluster& cluster, const StepTime& time,
-                            const trace::TraceData& head) {
+trace::Document to_document(const plan::PlannedRun& run, const plan::Cluster& cluster,
+                            const plan::StepTime& time, const trace::TraceData& head) {
   trace::Document document = trace::describe_run(head);
   document.groups.push_back(time_group(run, cluster, time));
   document.groups.push_back(timeline_group(time));
   return document;
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -7,12 +7,13 @@
 #include "lib/plan/step_time.hpp"
 #include "lib/trace/document.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
-std::string to_text(const PlannedRun& run, const Cluster& cluster, const StepTime& time);
+std::string to_text(const plan::PlannedRun& run, const plan::Cluster& cluster,
+                    const plan::StepTime& time);
 
 /// Trace of a step's time. `head` is describe_run()'s, of the process that planned.
-trace::Document to_document(const PlannedRun& run, const Cluster& cluster, const StepTime& time,
-                            const trace::TraceData& head);
+trace::Document to_document(const plan::PlannedRun& run, const plan::Cluster& cluster,
+                            const plan::StepTime& time, const trace::TraceData& head);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

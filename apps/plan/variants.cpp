@@ -10,7 +10,7 @@
 #include "lib/base/log.hpp"
 #include "lib/data/token_source.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 namespace {
 
@@ -78,9 +78,9 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
   return made;
 }
 
-PlannedRun planned(const config::TrainConfig& config, const comm::Topology& topology,
-                   std::size_t step) {
-  PlannedRun run(config, topology, data::vocab_size(config.data));
+plan::PlannedRun planned(const config::TrainConfig& config, const comm::Topology& topology,
+                         std::size_t step) {
+  plan::PlannedRun run(config, topology, data::vocab_size(config.data));
   run.use_codecs_of(step);
   return run;
 }
@@ -96,4 +96,4 @@ PlannedVariants planned(const Variants& variants, const comm::Topology& topology
   return made;
 }
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

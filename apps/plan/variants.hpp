@@ -9,7 +9,7 @@
 #include "apps/plan/cluster_job.hpp"
 #include "lib/plan/planned_run.hpp"
 
-namespace zeropp::plan {
+namespace zeropp::plan_app {
 
 /// Parts of ZeRO++ that are on.
 struct Feature {
@@ -41,14 +41,14 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
                      const std::vector<config::Option>& given, std::string_view command);
 
 /// Plans a run with the codecs of the step after `step` others.
-PlannedRun planned(const config::TrainConfig& config, const comm::Topology& topology,
-                   std::size_t step);
+plan::PlannedRun planned(const config::TrainConfig& config, const comm::Topology& topology,
+                         std::size_t step);
 
 /// The variants planned likewise.
 struct PlannedVariants {
-  std::vector<PlannedRun> features;   ///< in the order of kFeatures
-  std::vector<PlannedRun> baselines;  ///< the vendor's ZeRO-3, and the first of the features
+  std::vector<plan::PlannedRun> features;   ///< in the order of kFeatures
+  std::vector<plan::PlannedRun> baselines;  ///< the vendor's ZeRO-3, and the first of the features
 };
 PlannedVariants planned(const Variants& variants, const comm::Topology& topology, std::size_t step);
 
-}  // namespace zeropp::plan
+}  // namespace zeropp::plan_app

@@ -12,7 +12,7 @@
 #include "lib/train/tokens.hpp"
 #include "lib/train/verdict.hpp"
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 
 namespace {
 
@@ -62,15 +62,15 @@ std::vector<trace::CheckpointRow> checkpoints_of_ranks(const trace::Recorder& re
 }
 
 std::string verdict_of(const trace::Recorder& recorder) {
-  std::optional<std::string> reason = wrong_bytes(recorder);
-  if (!reason) reason = divergence(recorder);
+  std::optional<std::string> reason = train::wrong_bytes(recorder);
+  if (!reason) reason = train::divergence(recorder);
   return reason ? "INVALID: " + *reason : "VALID";
 }
 
 }  // namespace
 
 trace::TraceData collect(const config::TrainConfig& config, const app::Context& context,
-                         Session& session, const data::TokenSource& source) {
+                         train::Session& session, const data::TokenSource& source) {
   comm::Control& control = context.control();
   const trace::Recorder& recorder = session.recorder();
   const zero::UnitModel& model = session.model();
@@ -125,8 +125,8 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.width_budget = recorder.width_budget;
   data.saves = !config.checkpoint.save.empty();
   data.checkpoints = checkpoints_of_ranks(recorder, control);
-  data.data = describe_tokens(source);
+  data.data = train::describe_tokens(source);
   return data;
 }
 
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

@@ -7,11 +7,11 @@
 #include "lib/trace/trace_data.hpp"
 #include "lib/train/session.hpp"
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 
 /// Sums counters and bytes over ranks, takes the largest times, and decides the verdict.
 /// Collective; complete on rank 0, whose verdict all ranks get.
 trace::TraceData collect(const config::TrainConfig& config, const app::Context& context,
-                         Session& session, const data::TokenSource& source);
+                         train::Session& session, const data::TokenSource& source);
 
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

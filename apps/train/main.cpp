@@ -24,6 +24,6 @@ int main(int argc, char** argv) {
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     config::resolve(config, given, machine);
   };
-  app.run = [&](const app::Context& context) { return train::Trainer(config, context).run(); };
+  app.run = [&](const app::Context& context) { return train_app::Trainer(config, context).run(); };
   return app::run(std::move(app), argc, argv);
 }

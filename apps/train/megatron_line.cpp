@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 
 void MegatronLine::add(const trace::StepRow& row) {
   ++added_;
@@ -36,4 +36,4 @@ std::string MegatronLine::take(std::uint64_t steps_done) {
   return line;
 }
 
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

@@ -8,7 +8,7 @@
 
 #include "lib/trace/recorder.hpp"
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 
 class MegatronLine {
  public:
@@ -30,4 +30,4 @@ class MegatronLine {
   trace::StepRow latest_ = {};
 };
 
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <string>
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 namespace {
 
 /// Open MPI's launcher hands every rank a pseudo-terminal as standard output, wherever its own
@@ -70,4 +70,4 @@ void Progress::report(const trace::EvaluationRow& row) const {
   std::fflush(stdout);
 }
 
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

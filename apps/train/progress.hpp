@@ -9,7 +9,7 @@
 #include "lib/config/train_config.hpp"
 #include "lib/trace/recorder.hpp"
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 
 class Progress {
  public:
@@ -26,4 +26,4 @@ class Progress {
   std::optional<MegatronLine> megatron_;  ///< in place of our own lines
 };
 
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

@@ -16,19 +16,19 @@
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/zero/plan/hpz_use.hpp"
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 
 namespace {
 
 /// Loads the tokens. Warns where the placement of ranks on GPUs costs speed.
-Tokens prepare(const config::TrainConfig& config, const app::Context& context) {
+train::Tokens prepare(const config::TrainConfig& config, const app::Context& context) {
   if (config.backend == Backend::cuda && !context.gpus.warning.empty())
     log::warn(context.gpus.warning);
-  return load_tokens(config.data, context);
+  return train::load_tokens(config.data, context);
 }
 
 void warn_of_hpz(const config::TrainConfig& config, const app::Context& context,
-                 const Session& session) {
+                 const train::Session& session) {
   const std::string warning =
       zero::hpz_warning(config.zero, session.engine().plan(),
                         static_cast<std::size_t>(context.topology().ranks_per_node));
@@ -129,4 +129,4 @@ std::string Trainer::write_trace(app::GpuSampling& sampling) {
   return verdict;
 }
 
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

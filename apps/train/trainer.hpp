@@ -13,7 +13,7 @@
 #include "lib/train/session.hpp"
 #include "lib/train/tokens.hpp"
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 
 class Trainer {
  public:
@@ -33,10 +33,10 @@ class Trainer {
   const config::TrainConfig& config_;
   const app::Context& context_;
   app::OutputLock outputs_;
-  Tokens tokens_;
-  Checkpoints checkpoints_;
-  Session session_;
+  train::Tokens tokens_;
+  train::Checkpoints checkpoints_;
+  train::Session session_;
   Progress progress_;
 };
 
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

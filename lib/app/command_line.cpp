@@ -183,34 +183,34 @@ std::string one_line(std::string text) {
   return text;
 }
 
-}  // namespace
-
-CommandLine parse_command_line(App& app, int argc, char** argv) {
-  const std::string program = "zpp_" + app.name;
-  CLI::App cli;
-  CommandLine line;
-  Given given;
+/// Texts that the flags of every program were given; empty where one was not.
+struct CommonFlags {
+  std::string help_group;
+  bool help_all = false;
   std::string config;
   std::string output;
   std::string json;
   std::string timeout;
+};
+
+/// Adds the flags that every program has, and those of what is not here. Returns all flags of the
+/// program but the negative ones, for whoever mistypes one. `common` and `line` outlive `cli`.
+std::vector<std::string> add_common_flags(CLI::App& cli, const App& app, CommonFlags& common,
+                                          CommandLine& line) {
   std::vector<std::string> known{"--help", "--help-all", "--version", "--output", "--json"};
-  // Repeated flags are refused below, in words of our own.
+  // Repeated flags are refused later, in words of our own.
   cli.option_defaults()
       ->group(heading_of(general_group()))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  std::string help_group;
   cli.set_help_flag();  // CLI11's takes no group
-  const CLI::Option* const help =
-      cli.add_option("-h,--help", help_group, "Print this, or all flags of one group, and exit")
-          ->expected(0, 1)
-          ->type_name("[GROUP]");
-  bool help_all = false;
-  cli.add_flag("--help-all", help_all, "Print all flags and exit");
-  cli.set_version_flag("--version", program + " " + trace::describe_version(),
+  cli.add_option("-h,--help", common.help_group, "Print this, or all flags of one group, and exit")
+      ->expected(0, 1)
+      ->type_name("[GROUP]");
+  cli.add_flag("--help-all", common.help_all, "Print all flags and exit");
+  cli.set_version_flag("--version", "zpp_" + app.name + " " + trace::describe_version(),
                        "Print the version and exit");
   if (!app.options.empty()) {
-    cli.add_option(app.config_flags, config,
+    cli.add_option(app.config_flags, common.config,
                    app.config_file ? app.config_file->help
                                    : "JSON file with the keys that --help-all names; flags "
                                      "override it")
@@ -223,40 +223,41 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
         answer.flag, [&line, &answer] { line.answer = answer.text(); }, answer.help);
   }
   if (config::reads_deepspeed(app.options)) add_deepspeed_flags(cli, app, known, line.warnings);
-  cli.add_option("--output", output,
+  cli.add_option("--output", common.output,
                  "Folder of the results, made where missing; without it no trace is kept")
       ->type_name("DIR");
-  cli.add_option(app.json_flags, json, "Write a summary there")->type_name("FILE");
+  cli.add_option(app.json_flags, common.json, "Write a summary there")->type_name("FILE");
   if (!app.run_alone) {
     known.emplace_back("--timeout");
-    cli.add_option(app.timeout_flags, timeout,
+    cli.add_option(app.timeout_flags, common.timeout,
                    "Longest wait of an operation for other ranks, in seconds; then all end with "
                    "exit code 124, and leave in --output what each did last; 0: no limit")
         ->default_str(fmt::format("{}", line.timeout))
         ->type_name("X");
   }
-  add_flags(cli, app, given);
   for (const auto& flag : config::flags_of(app.options)) known.push_back(flag);
-  cli.allow_extras();
-  try {
-    cli.parse(argc, argv);
-  } catch (const CLI::CallForVersion& version) {
-    line.answer = std::string(version.what()) + "\n";
-    return line;
-  } catch (const CLI::ParseError& error) {
-    throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
+  return known;
+}
+
+/// The help that was asked for; nothing where none was.
+std::optional<std::string> asked_help(const CLI::App& cli, const App& app,
+                                      const CommonFlags& common) {
+  if (cli.count("--help") > 0) {
+    return common.help_group.empty() ? brief_help(cli, app)
+                                     : group_help(cli, app, common.help_group);
   }
-  if (help->count() > 0) {
-    line.answer = help_group.empty() ? brief_help(cli, app) : group_help(cli, app, help_group);
-  } else if (help_all) {
-    line.answer = full_help(cli, app);
-  }
-  if (line.answer) return line;
+  if (common.help_all) return full_help(cli, app);
+  return std::nullopt;
+}
+
+/// Refuses flags without a value, unknown words, and what is given twice.
+void refuse_malformed(const CLI::App& cli, const App& app, const CommonFlags& common,
+                      const Given& given, const std::vector<std::string>& known) {
   for (const GivenFlag& each : given) refuse_flag_as_value(each.flag, each.text);
-  for (const auto& [flag, text] : {std::pair{"--config", config},
-                                   {"--output", output},
-                                   {"--json", json},
-                                   {"--timeout", timeout}}) {
+  for (const auto& [flag, text] : {std::pair{"--config", common.config},
+                                   {"--output", common.output},
+                                   {"--json", common.json},
+                                   {"--timeout", common.timeout}}) {
     refuse_flag_as_value(flag, text);
     const CLI::Option* option = cli.get_option_no_throw(flag);
     if (option != nullptr && option->count() > 0 && text.empty()) {
@@ -266,22 +267,50 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   }
   if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known, app.options);
   refuse_repeated(cli, given);
+}
+
+/// Sets the options: from the file `config`, where it names one, then from the flags.
+void set_options(App& app, const std::string& config, const Given& given,
+                 std::vector<std::string>& warnings) {
   if (!config.empty() && app.config_file) {
     app.config_file->read(config);
   } else if (!config.empty()) {
     for (std::string& warning : config::read_file(config, app.options, app.training_ignored)) {
-      line.warnings.push_back(std::move(warning));
+      warnings.push_back(std::move(warning));
     }
   }
   for (const GivenFlag& each : given) config::set_from_text(*each.option, each.text, each.flag);
-  if (config::reads_deepspeed(app.options)) {
-    for (const std::string& idle : config::leave_out_idle(app.options)) {
-      line.warnings.push_back(fmt::format("{}: {}", config, idle));
-    }
+  if (!config::reads_deepspeed(app.options)) return;
+  for (const std::string& idle : config::leave_out_idle(app.options)) {
+    warnings.push_back(fmt::format("{}: {}", config, idle));
   }
-  if (!output.empty()) line.output = output;
-  if (!json.empty()) line.json = json;
-  if (!timeout.empty()) line.timeout = seconds_of("--timeout", timeout);
+}
+
+}  // namespace
+
+CommandLine parse_command_line(App& app, int argc, char** argv) {
+  CLI::App cli;
+  CommandLine line;
+  CommonFlags common;
+  Given given;
+  const std::vector<std::string> known = add_common_flags(cli, app, common, line);
+  add_flags(cli, app, given);
+  cli.allow_extras();
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    line.answer = std::string(version.what()) + "\n";
+    return line;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
+  }
+  if (auto help = asked_help(cli, app, common)) line.answer = std::move(help);
+  if (line.answer) return line;
+  refuse_malformed(cli, app, common, given, known);
+  set_options(app, common.config, given, line.warnings);
+  if (!common.output.empty()) line.output = common.output;
+  if (!common.json.empty()) line.json = common.json;
+  if (!common.timeout.empty()) line.timeout = seconds_of("--timeout", common.timeout);
   return line;
 }
 

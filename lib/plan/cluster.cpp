@@ -201,10 +201,10 @@ Host read_host(Section in) {
   return host;
 }
 
-Engine read_engine(Section in) {
-  Engine engine{.overlap = in.number("overlap", kShare),
-                .max_live_parameters = in.number("max_live_parameters", kAmount, 0),
-                .bytes_per_parameter = in.number("bytes_per_parameter", kAmount, 0)};
+EngineModel read_engine(Section in) {
+  EngineModel engine{.overlap = in.number("overlap", kShare),
+                     .max_live_parameters = in.number("max_live_parameters", kAmount, 0),
+                     .bytes_per_parameter = in.number("bytes_per_parameter", kAmount, 0)};
   if (in.has("reductions_at_a_time")) {
     engine.reductions_at_a_time = in.count("reductions_at_a_time", kReductions);
   }

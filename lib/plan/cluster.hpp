@@ -100,8 +100,8 @@ struct Host {
   [[nodiscard]] bool known() const { return link_rate > 0 && memory_rate > 0; }
 };
 
-/// How the training program runs its schedule.
-struct Engine {
+/// How the training program runs its schedule, as far as its steps take longer or shorter by it.
+struct EngineModel {
   /// Part that the engine hides of what its schedule could hide; 1 for zpp_train.
   double overlap = 1;
   /// Parameters that may be gathered at a time: with fewer than two layers nothing is hidden. 0: no
@@ -124,7 +124,7 @@ struct Cluster {
   NodeLinks node_links;
   Rails rails;
   Host host;
-  Engine engine;
+  EngineModel engine;
 };
 
 /// Throws Error(io) when the file cannot be read, Error(usage), one line with the file, the key and

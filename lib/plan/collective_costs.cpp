@@ -193,6 +193,25 @@ OpCost one_hop(const Links& links, double memory, double image, double sum, std:
 
 }  // namespace
 
+GatherShape shape_of(std::string_view algorithm, const collective::AllGatherPlan& plan) {
+  return {.algorithm = std::string(algorithm),
+          .count = plan.parts.count,
+          .memory = plan.memory,
+          .codec = plan.codec,
+          .depth = plan.depth};
+}
+
+ReduceShape shape_of(std::string_view algorithm, const collective::ReduceScatterPlan& plan) {
+  return {.algorithm = std::string(algorithm),
+          .count = plan.parts.count,
+          .plain = plan.plain,
+          .first = plan.codec_first,
+          .second = plan.codec_second,
+          .depth = plan.depth,
+          .memory = plan.memory,
+          .dense = plan.parts.stride == plan.parts.count};
+}
+
 double kernel_seconds(double bytes, const Cluster& cluster) {
   return bytes / cluster.gpu.memory_rate;
 }

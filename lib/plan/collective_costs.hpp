@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/dtype.hpp"
+#include "lib/collective/plan.hpp"
 #include "lib/comm/topology.hpp"
 #include "lib/plan/cluster.hpp"
 #include "lib/plan/simulate.hpp"
@@ -34,7 +36,11 @@ struct GatherShape {
   codec::CodecSpec codec;
   std::size_t depth = 1;    ///< pieces that it is cut into, where the algorithm cuts
   bool kept_image = false;  ///< the own part's image is there: it is copied, not made
+
+  bool operator==(const GatherShape&) const = default;
 };
+/// Shape of what `algorithm` (resolved) does for a plan.
+GatherShape shape_of(std::string_view algorithm, const collective::AllGatherPlan& plan);
 /// Throws std::invalid_argument for an algorithm whose times are not known here.
 OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group);
 
@@ -49,7 +55,11 @@ struct ReduceShape {
   std::size_t depth = 1;
   Dtype memory = Dtype::fp32;
   bool dense = true;  ///< the ranks' parts lie one behind the other
+
+  bool operator==(const ReduceShape&) const = default;
 };
+/// Shape of what `algorithm` (resolved) does for a plan.
+ReduceShape shape_of(std::string_view algorithm, const collective::ReduceScatterPlan& plan);
 OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& group);
 
 /// A kernel that moves so many bytes of memory.

@@ -77,7 +77,7 @@ class Costs {
   OpCost of(const Op& op) {
     switch (op.kind) {
       case OpKind::gather:
-        return global(op.index);
+        return global(op);
       case OpKind::refresh:
         return refresh(op);
       case OpKind::gather_secondary:
@@ -96,21 +96,13 @@ class Costs {
       case OpKind::reduce:
         return summed(op);
       case OpKind::gather_sum:
-        return joined(gather(
-            {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}, depth()}, world_));
+        return joined(gather(options_.all_gather_algorithm,
+                             zero::sum_gather(options_, work_.units, bucket(op.index)), world_));
       case OpKind::reduce_over_replicas:
-        return joined(reduce_cost({zero::kReplicaReduce,
-                                   replica_part(op.index),
-                                   options_.compute,
-                                   codecs_of(op.index).inter,
-                                   {},
-                                   depth()},
-                                  replicas_));
-      case OpKind::gather_over_replicas:
         return joined(
-            gather({zero::kReplicaGather, replica_part(op.index), Dtype::fp32,
-                    zero::codec_of_sums(codecs_of(op.index).inter, options_.compute), depth()},
-                   replicas_));
+            reduce_cost(shape_of(zero::kReplicaReduce, replica_sum(op.index).reduce), replicas_));
+      case OpKind::gather_over_replicas:
+        return joined(gather(zero::kReplicaGather, replica_sum(op.index).gather, replicas_));
       case OpKind::update:
         return updates_.of(op.index);
     }
@@ -125,11 +117,11 @@ class Costs {
     group.ranks_per_node = std::min(ranks, world_.ranks_per_node);
     return group;
   }
-  [[nodiscard]] std::size_t replica_part(std::size_t index) const {
-    return zero::replica_part(work_.input.buckets[index], replicas_.ranks(), options_.compute);
+  [[nodiscard]] zero::ReplicaSum replica_sum(std::size_t index) const {
+    return zero::replica_sum(options_, bucket(index), codecs_of(index), replicas_.ranks());
   }
   [[nodiscard]] const zero::GradientCodecs& codecs_of(std::size_t index) const {
-    const std::size_t first = work_.input.buckets[index].segments.front().unit;
+    const std::size_t first = bucket(index).segments.front().unit;
     return work_.codecs.gradients(first)[choice_.gradients[first]];
   }
   [[nodiscard]] double kernel(double moved) const { return kernel_seconds(moved, cluster_); }
@@ -142,8 +134,12 @@ class Costs {
   [[nodiscard]] const zero::UnitPartition& unit(std::size_t index) const {
     return work_.units[index];
   }
-  [[nodiscard]] std::size_t bucket(std::size_t index) const {
-    return work_.input.buckets[index].count();
+  [[nodiscard]] const zero::Bucket& bucket(std::size_t index) const {
+    return work_.input.buckets[index];
+  }
+  /// Codec of whole weights that is in force.
+  [[nodiscard]] const codec::CodecSpec& weight_codec(std::size_t index) const {
+    return work_.codecs.weights(index)[choice_.weights[index]];
   }
 
   /// Both halves on one stream.
@@ -153,21 +149,23 @@ class Costs {
     return cost;
   }
 
-  OpCost global(std::size_t index) {
-    const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
-    return uploading(index, gather({options_.all_gather_algorithm, unit(index).shard,
-                                    options_.compute, codec, depth(), keeps_image(work_, index)},
-                                   sharding_));
+  OpCost global(const Op& op) {
+    GatherShape shape =
+        shape_of(options_.all_gather_algorithm,
+                 zero::weight_gather(options_, unit(op.index), weight_codec(op.index),
+                                     zero::training_phase(op)));
+    shape.kept_image = keeps_image(work_, op.index);
+    return uploading(op.index, gather(shape, sharding_));
   }
 
   /// A gather of whole weights into the resident ones, or of differences.
   OpCost refresh(const Op& op) {
     if (!options_.refreshes_differences() || op.initial || choice_.whole_weights)
-      return joined(global(op.index));
+      return joined(global(op));
     const zero::UnitPartition& of = unit(op.index);
-    OpCost cost = joined(gather({options_.all_gather_algorithm, of.shard, options_.compute,
-                                 options_.weight_differences.codec, depth()},
-                                sharding_));
+    OpCost cost =
+        joined(gather(options_.all_gather_algorithm,
+                      zero::difference_gather(options_, of, zero::training_phase(op)), sharding_));
     add_difference(cost, of, static_cast<double>(of.padded) * bytes());
     return uploading(op.index, cost);
   }
@@ -206,12 +204,9 @@ class Costs {
   /// one gather without differences.
   OpCost secondary(const Op& op) {
     const zero::UnitPartition& of = unit(op.index);
-    OpCost sent = gather({options_.secondary_gather_algorithm,
-                          of.secondary / of.secondary_pieces,
-                          options_.compute,
-                          {},
-                          1},
-                         secondary_);
+    OpCost sent =
+        gather(options_.secondary_gather_algorithm,
+               zero::secondary_gather(options_, of, zero::training_phase(op)), secondary_);
     sent.pieces *= of.secondary_pieces;
     return behind_link(over_link(op), sent);
   }
@@ -228,11 +223,11 @@ class Costs {
   /// before that, unless whole weights take its place, and goes back behind it.
   OpCost exchange(const Op& op) {
     const zero::UnitPartition& of = unit(op.index);
-    const auto& codec = choice_.whole_weights
-                            ? work_.codecs.weights(op.index)[choice_.weights[op.index]]
-                            : options_.weight_differences.codec;
-    OpCost cost =
-        joined(gather({zero::kExchange, of.shard, options_.compute, codec, depth()}, rails_));
+    const zero::Phase phase = zero::training_phase(op);
+    const collective::AllGatherPlan plan =
+        choice_.whole_weights ? zero::copy_gather(options_, of, weight_codec(op.index), phase)
+                              : zero::difference_gather(options_, of, phase);
+    OpCost cost = joined(gather(zero::kExchange, plan, rails_));
     if (!choice_.whole_weights) add_difference(cost, of, copy_bytes(of));
     const double link = over_link(op);
     if (link > 0) cost.start.add(Resource::host_link, link / static_cast<double>(cost.pieces));
@@ -247,47 +242,40 @@ class Costs {
     return locked ? cluster_.host.link_rate : cluster_.host.pageable_rate;
   }
 
+  OpCost gather(std::string_view algorithm, const collective::AllGatherPlan& plan,
+                const ClusterGroup& group) {
+    return gather(shape_of(algorithm, plan), group);
+  }
   OpCost gather(const GatherShape& shape, const ClusterGroup& group) {
     for (const auto& [known, where, cost] : gathers_) {
-      if (where == &group && known.count == shape.count && known.memory == shape.memory &&
-          known.codec == shape.codec && known.kept_image == shape.kept_image) {
-        return cost;
-      }
+      if (where == &group && known == shape) return cost;
     }
     return gathers_.emplace_back(shape, &group, gather_cost(shape, group)).cost;
   }
 
   OpCost reduction(std::size_t index) {
-    const zero::Bucket& reduced = work_.input.buckets[index];
-    const zero::GradientCodecs& codecs = codecs_of(index);
-    const std::size_t count = reduced.count();
-    const bool packed = reduced.segments.size() > 1;
-    const zero::UnitPartition& first = unit(reduced.segments.front().unit);
-    const Dtype memory = first.gradients;
-    const bool dense = packed || count == first.shard;
+    const bool packed = zero::is_packed(bucket(index));
+    const ReduceShape shape =
+        shape_of(options_.reduce_scatter_algorithm,
+                 zero::gradient_reduction(options_, work_.units, bucket(index), codecs_of(index)));
     for (const Reduction& known : reductions_) {
-      if (known.count == count && known.memory == memory && known.packed == packed &&
-          known.dense == dense && known.codecs == codecs) {
-        return known.cost;
-      }
+      if (known.packed == packed && known.shape == shape) return known.cost;
     }
-    const OpCost sent = reduce_cost({options_.reduce_scatter_algorithm, count, options_.compute,
-                                     codecs.intra, codecs.inter, depth(), memory, dense},
-                                    sharding_);
+    const OpCost sent = reduce_cost(shape, sharding_);
     OpCost cost{.start = {}, .finish = {}, .pieces = sent.pieces};
+    // Bytes of the gradients of all ranks' parts.
+    const double gradients = static_cast<double>(size_of(shape.memory)) *
+                             static_cast<double>(shape.count) *
+                             static_cast<double>(sharding_.ranks());
     if (packed) {  // read and written once more
-      const double moved = 2 * static_cast<double>(size_of(memory)) * static_cast<double>(count) *
-                           static_cast<double>(sharding_.ranks());
-      cost.start.add(Resource::gpu, kernel(moved) / static_cast<double>(sent.pieces));
+      cost.start.add(Resource::gpu, kernel(2 * gradients) / static_cast<double>(sent.pieces));
     }
     if (options_.compute == Dtype::fp16) {  // what is beyond its range is looked for
-      const double moved = static_cast<double>(size_of(memory)) * static_cast<double>(count) *
-                           static_cast<double>(sharding_.ranks());
-      cost.start.add(Resource::gpu, kernel(moved) / static_cast<double>(sent.pieces));
+      cost.start.add(Resource::gpu, kernel(gradients) / static_cast<double>(sent.pieces));
     }
     for (const Stage& stage : sent.start) cost.start.add(stage);
     cost.finish = sent.finish;
-    return reductions_.emplace_back(count, memory, packed, dense, codecs, cost).cost;
+    return reductions_.emplace_back(shape, packed, cost).cost;
   }
 
   /// A reduction with what it ends with. A sum that goes into its shard at once, and the whole
@@ -295,12 +283,11 @@ class Costs {
   [[nodiscard]] OpCost summed(const Op& op) {
     OpCost cost = reduction(op.index);
     if (!work_.input.preset.shard_optimizer || op.result == zero::kNoMemory) return cost;
-    const double moved = (op.first_sum ? 2 : 3) * kFp32 * static_cast<double>(bucket(op.index));
+    const double moved =
+        (op.first_sum ? 2 : 3) * kFp32 * static_cast<double>(bucket(op.index).count());
     cost.finish.add(Resource::gpu, kernel(moved) / static_cast<double>(cost.pieces));
     return cost;
   }
-
-  [[nodiscard]] std::size_t depth() const { return options_.pipeline_depth; }
 
   struct Gather {
     GatherShape shape;
@@ -308,11 +295,8 @@ class Costs {
     OpCost cost;
   };
   struct Reduction {
-    std::size_t count;
-    Dtype memory;
+    ReduceShape shape;
     bool packed;
-    bool dense;
-    zero::GradientCodecs codecs;
     OpCost cost;
   };
 

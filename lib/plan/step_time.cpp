@@ -18,16 +18,17 @@ using zero::Op;
 using zero::OpKind;
 using zero::StreamId;
 
-struct Phases {
+/// Seconds of a step's phases.
+struct PhaseSeconds {
   double optimizer = 0;
   double forward = 0;
   double backward = 0;
 };
 
-/// The compute stream is in a phase from the end of what it did before to the end of its last layer
-/// there.
-Phases phases_of(const zero::Schedule& schedule, const Timeline& timeline) {
-  Phases phases;
+/// Seconds of each phase: the compute stream is in one from the end of what it did before to the
+/// end of its last layer there.
+PhaseSeconds phase_seconds(const zero::Schedule& schedule, const Timeline& timeline) {
+  PhaseSeconds phases;
   double at = 0;
   bool computing = false;
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
@@ -51,7 +52,7 @@ Phases phases_of(const zero::Schedule& schedule, const Timeline& timeline) {
 }
 
 /// Seconds of updates that the layers do not wait for, each but for its own unit.
-double updates_beside(const zero::Schedule& schedule, const Timeline& timeline) {
+double overlapped_update_seconds(const zero::Schedule& schedule, const Timeline& timeline) {
   double seconds = 0;
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const Op& op = schedule.ops[i];
@@ -61,7 +62,8 @@ double updates_beside(const zero::Schedule& schedule, const Timeline& timeline) 
   return seconds;
 }
 
-bool can_overlap(const Workload& work, const Engine& engine) {
+/// Whether the engine has a layer gathered while it computes another.
+bool can_overlap(const Workload& work, const EngineModel& engine) {
   if (engine.max_live_parameters <= 0) return true;
   double largest = 0;
   for (const zero::UnitPartition& unit : work.units) {
@@ -70,7 +72,8 @@ bool can_overlap(const Workload& work, const Engine& engine) {
   return 2 * largest <= engine.max_live_parameters;
 }
 
-const char* bound_of(const Timeline& timeline) {
+/// Name of what takes the largest part of the step: StepTime::bound.
+const char* bound_name(const Timeline& timeline) {
   constexpr std::array<std::pair<Resource, const char*>, kResources> kExposed{
       {{Resource::rails, "communication across nodes"},
        {Resource::host, "the optimizer on the host"},
@@ -92,8 +95,9 @@ const char* bound_of(const Timeline& timeline) {
 
 }  // namespace
 
-zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
-                       const zero::ScheduleInput& input, const EngineOrder& order) {
+zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero::Schedule& step,
+                                        const zero::ScheduleInput& input,
+                                        const EngineOrder& order) {
   zero::Schedule joined = update;
   if (order.updates_on_host) {  // nothing else is started: they may as well be on the stream of
                                 // the layers
@@ -137,43 +141,48 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
 namespace {
 
 /// A schedule that was executed on paper, as far as the cluster's engine overlaps.
-struct Simulated {
+struct SimulatedStep {
   double overlap = 1;   ///< share of what overlapping saves that the engine reaches
   Timeline overlapped;  ///< of a full overlap
   Timeline serial;      ///< of none; empty where overlap is 1
 
-  /// A value between those of the two timelines.
-  [[nodiscard]] double between(double with_overlap, double without) const {
+  /// Value at the engine's overlap, of a quantity's values in the two timelines.
+  [[nodiscard]] double at_overlap(double with_overlap, double without) const {
     return overlap < 1 ? without + overlap * (with_overlap - without) : with_overlap;
   }
 };
 
-Simulated simulated(const zero::Schedule& schedule, const Workload& work, const Cluster& cluster) {
+/// Timelines of `schedule` on the cluster.
+SimulatedStep simulate_step(const zero::Schedule& schedule, const Workload& work,
+                            const Cluster& cluster) {
   const std::vector<OpCost> costs = op_costs(schedule, work, cluster);
   Sharing shared = sharing(cluster, work.config.rail_lanes);
   shared.kernel_wait = product_rest(work.config.model, work.config.train_micro_batch_size_per_gpu,
                                     config::compute_dtype(work.config), cluster.gpu);
-  Simulated made;
+  SimulatedStep made;
   made.overlap = can_overlap(work, cluster.engine) ? cluster.engine.overlap : 0;
   made.overlapped = simulate(schedule, costs, shared, work.input.overlap);
   if (made.overlap < 1) made.serial = simulate(schedule, costs, shared, false);
   return made;
 }
 
-/// All but the schedule.
-StepTime timed(const zero::Schedule& schedule, const Workload& work, const Cluster& cluster) {
-  Simulated found = simulated(schedule, work, cluster);
-  const Phases hidden = phases_of(schedule, found.overlapped);
-  const Phases bare = found.overlap < 1 ? phases_of(schedule, found.serial) : Phases{};
+/// Time of `schedule`, of which every micro-step is simulated. StepTime::schedule is left empty.
+StepTime simulated_step_time(const zero::Schedule& schedule, const Workload& work,
+                             const Cluster& cluster) {
+  SimulatedStep found = simulate_step(schedule, work, cluster);
+  const PhaseSeconds hidden = phase_seconds(schedule, found.overlapped);
+  const PhaseSeconds bare =
+      found.overlap < 1 ? phase_seconds(schedule, found.serial) : PhaseSeconds{};
   StepTime made;
-  made.seconds = found.between(found.overlapped.seconds, found.serial.seconds);
-  made.optimizer = found.between(hidden.optimizer, bare.optimizer);
-  made.updates = updates_beside(schedule, found.overlapped);
-  made.forward = found.between(hidden.forward, bare.forward);
-  made.backward = found.between(hidden.backward, bare.backward);
+  made.seconds = found.at_overlap(found.overlapped.seconds, found.serial.seconds);
+  made.optimizer = found.at_overlap(hidden.optimizer, bare.optimizer);
+  made.updates = overlapped_update_seconds(schedule, found.overlapped);
+  made.forward = found.at_overlap(hidden.forward, bare.forward);
+  made.backward = found.at_overlap(hidden.backward, bare.backward);
   made.compute = found.overlapped.compute;
-  made.exposed = found.between(found.overlapped.exposed_seconds(), found.serial.exposed_seconds());
-  made.bound = bound_of(found.overlap > 0 ? found.overlapped : found.serial);
+  made.exposed =
+      found.at_overlap(found.overlapped.exposed_seconds(), found.serial.exposed_seconds());
+  made.bound = bound_name(found.overlap > 0 ? found.overlapped : found.serial);
   made.timeline = std::move(found.overlapped);
   return made;
 }
@@ -186,8 +195,8 @@ constexpr std::size_t kMostMicroSteps = 64;
 /// Micro-steps whose lengths differ by no more than this share repeat: it is what rounding makes.
 constexpr double kRounding = 1e-10;
 
-/// By micro-step: when its last layer's backward ends.
-std::vector<double> ends_of_micro_steps(const zero::Schedule& schedule, const Timeline& timeline) {
+/// By micro-step: seconds until its last layer's backward ends.
+std::vector<double> micro_step_ends(const zero::Schedule& schedule, const Timeline& timeline) {
   std::vector<double> ends(schedule.ops.back().micro_step + 1, 0);
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const Op& op = schedule.ops[i];
@@ -196,11 +205,11 @@ std::vector<double> ends_of_micro_steps(const zero::Schedule& schedule, const Ti
   return ends;
 }
 
-/// Seconds of a step of `micro_steps`, of which `schedule` has some: those between the first and
-/// the last are repeated. Nothing where they do not repeat yet.
-std::optional<double> repeated(const zero::Schedule& schedule, const Timeline& timeline,
-                               std::size_t micro_steps) {
-  const std::vector<double> ends = ends_of_micro_steps(schedule, timeline);
+/// Seconds of a step of `micro_steps` micro-steps, of which `schedule` has some: those between the
+/// first and the last are repeated. Nothing where they do not repeat yet.
+std::optional<double> extrapolated_step_seconds(const zero::Schedule& schedule,
+                                                const Timeline& timeline, std::size_t micro_steps) {
+  const std::vector<double> ends = micro_step_ends(schedule, timeline);
   const std::size_t last = ends.size() - 1;
   if (ends.size() == micro_steps) return timeline.seconds;
   const double length = ends[last - 1] - ends[last - 2];
@@ -210,32 +219,36 @@ std::optional<double> repeated(const zero::Schedule& schedule, const Timeline& t
   return timeline.seconds + static_cast<double>(micro_steps - ends.size()) * length;
 }
 
-/// Seconds of a step of work.config's micro-steps. `schedule_of(n)` is the schedule of n of them.
+/// Seconds of a step of as many micro-steps as work.config has. `schedule_of(n)` is the schedule of
+/// n of them.
 /// Whoever asks for the same run gets the same number, to the last bit.
 template <class ScheduleOf>
-double seconds_of(const Workload& work, const Cluster& cluster, const ScheduleOf& schedule_of) {
+double simulated_step_seconds(const Workload& work, const Cluster& cluster,
+                              const ScheduleOf& schedule_of) {
   const std::size_t all = work.config.gradient_accumulation_steps;
   for (std::size_t some = std::min(all, kFewestMicroSteps);; some = std::min(all, 2 * some)) {
     const zero::Schedule& schedule = schedule_of(some);
-    const Simulated found = simulated(schedule, work, cluster);
-    const auto with_overlap = repeated(schedule, found.overlapped, all);
-    const auto without = found.overlap < 1 ? repeated(schedule, found.serial, all) : with_overlap;
-    if (with_overlap && without) return found.between(*with_overlap, *without);
+    const SimulatedStep found = simulate_step(schedule, work, cluster);
+    const auto with_overlap = extrapolated_step_seconds(schedule, found.overlapped, all);
+    const auto without =
+        found.overlap < 1 ? extrapolated_step_seconds(schedule, found.serial, all) : with_overlap;
+    if (with_overlap && without) return found.at_overlap(*with_overlap, *without);
   }
 }
 
-zero::Schedule step_of(const zero::ScheduleInput& planned, std::size_t micro_steps) {
+/// Schedule of a step of so many micro-steps, without its update.
+zero::Schedule step_schedule(const zero::ScheduleInput& planned, std::size_t micro_steps) {
   zero::ScheduleInput input = planned;
   input.micro_steps = micro_steps;
   return zero::make_step_schedule(input, false);
 }
 
-/// Tokens of the model: the first tensor of a transformer is its token table.
-std::size_t vocabulary(const std::vector<zero::Unit>& units) {
+/// Tokens that the model knows: the first tensor of a transformer is its token table.
+std::size_t vocabulary_size(const std::vector<zero::Unit>& units) {
   return units.front().tensors.front().shape.front();
 }
 
-EngineOrder order_of(const Engine& engine, const config::TrainConfig& config) {
+EngineOrder engine_order(const EngineModel& engine, const config::TrainConfig& config) {
   return {.updates_on_host = config.zero.offload_optimizer.enabled(),
           .reductions_in_turn = engine.reductions_at_a_time == 1};
 }
@@ -247,7 +260,7 @@ Workload workload_of(const PlannedRun& run) {
           .units = run.plans().units,
           .codecs = run.plans().codecs,
           .choice = run.choice(),
-          .vocab_size = vocabulary(run.model().units)};
+          .vocab_size = vocabulary_size(run.model().units)};
 }
 
 }  // namespace
@@ -255,9 +268,9 @@ Workload workload_of(const PlannedRun& run) {
 StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
   const Workload work = workload_of(run);
   const zero::StepPlan& plan = run.plans().step;
-  zero::Schedule schedule =
-      chained(plan.update, plan.step.stale, work.input, order_of(cluster.engine, run.config()));
-  StepTime made = timed(schedule, work, cluster);
+  zero::Schedule schedule = update_and_step_schedule(plan.update, plan.step.stale, work.input,
+                                                     engine_order(cluster.engine, run.config()));
+  StepTime made = simulated_step_time(schedule, work, cluster);
   if (plan.input.micro_steps > kFewestMicroSteps) made.seconds = step_seconds(run, cluster);
   made.schedule = std::move(schedule);
   return made;
@@ -265,29 +278,33 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
 
 namespace {
 
-double seconds_after(const zero::Schedule& update, const PlannedRun& run, const Cluster& cluster) {
+/// Seconds of `update` and of the step of `run` that it lets begin.
+double update_and_step_seconds(const zero::Schedule& update, const PlannedRun& run,
+                               const Cluster& cluster) {
   const Workload work = workload_of(run);
   zero::Schedule schedule;
-  return seconds_of(work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
-    schedule = chained(update, step_of(work.input, micro_steps), work.input,
-                       order_of(cluster.engine, run.config()));
-    return schedule;
-  });
+  return simulated_step_seconds(
+      work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
+        schedule = update_and_step_schedule(update, step_schedule(work.input, micro_steps),
+                                            work.input, engine_order(cluster.engine, run.config()));
+        return schedule;
+      });
 }
 
 }  // namespace
 
 double step_seconds(const PlannedRun& run, const Cluster& cluster) {
-  return seconds_after(run.plans().step.update, run, cluster);
+  return update_and_step_seconds(run.plans().step.update, run, cluster);
 }
 
-double seconds_in_turn(const PlannedRun& run, std::size_t times, const Cluster& cluster) {
+double separate_micro_steps_seconds(const PlannedRun& run, std::size_t micro_steps,
+                                    const Cluster& cluster) {
   const double first = step_seconds(run, cluster);
-  if (times == 1) return first;
-  return first + static_cast<double>(times - 1) * seconds_after({}, run, cluster);
+  if (micro_steps == 1) return first;
+  return first + static_cast<double>(micro_steps - 1) * update_and_step_seconds({}, run, cluster);
 }
 
-StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology) {
+StepSeconds candidate_step_seconds(const Cluster& cluster, const comm::Topology& topology) {
   // Many candidates share a schedule, by its plan's address.
   using Key = std::pair<const zero::StepPlan*, std::size_t>;
   auto schedules = std::make_shared<std::map<Key, zero::Schedule>>();
@@ -299,15 +316,17 @@ StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology) {
                         .units = *plan.partition,
                         .codecs = *plan.codecs,
                         .choice = choice,
-                        .vocab_size = vocabulary(*plan.units)};
-    return seconds_of(work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
-      const auto [found, added] = schedules->try_emplace({plan.schedules, micro_steps});
-      if (added) {
-        found->second = chained(plan.schedules->update, step_of(work.input, micro_steps),
-                                work.input, order_of(cluster.engine, candidate.config));
-      }
-      return found->second;
-    });
+                        .vocab_size = vocabulary_size(*plan.units)};
+    return simulated_step_seconds(
+        work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
+          const auto [found, added] = schedules->try_emplace({plan.schedules, micro_steps});
+          if (added) {
+            found->second = update_and_step_schedule(
+                plan.schedules->update, step_schedule(work.input, micro_steps), work.input,
+                engine_order(cluster.engine, candidate.config));
+          }
+          return found->second;
+        });
   };
 }
 

@@ -20,13 +20,15 @@ struct EngineOrder {
   bool reductions_in_turn = false;  ///< one begins when the one before it has ended
 };
 
-/// The update of the step before, and the step that it lets begin: `update` comes first, gathers
-/// and reductions wait for their own units' updates, and everything else for the rest of `update`.
-zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
-                       const zero::ScheduleInput& input, const EngineOrder& order);
+/// Schedule of the update of the step before, and of the step that it lets begin: `update` comes
+/// first, gathers and reductions wait for their own units' updates, and everything else for the
+/// rest of `update`.
+zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero::Schedule& step,
+                                        const zero::ScheduleInput& input, const EngineOrder& order);
 
+/// Durations in seconds.
 struct StepTime {
-  double seconds = 0;
+  double seconds = 0;    ///< of the step
   double optimizer = 0;  ///< until the first forward begins
   double updates = 0;    ///< of the optimizer beside the gathers and layers of forward
   double forward = 0;    ///< of all micro-steps: the compute stream in forward, waits included
@@ -37,23 +39,26 @@ struct StepTime {
   /// kernels of collectives and optimizer, or latency.
   const char* bound = "compute";
   zero::Schedule schedule;
-  Timeline timeline;  ///< of a full overlap; a cluster's engine may reach less (Engine::overlap)
+  Timeline
+      timeline;  ///< of a full overlap; a cluster's engine may reach less (EngineModel::overlap)
 };
 
 /// Time of an ordinary step: the weights were updated by the one before. Throws Error(usage) for a
 /// model that is no transformer.
 StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 
-/// step_time().seconds. Of many micro-steps a few are simulated, and those between the first and
-/// the last of them are repeated, once they repeat themselves.
+/// Seconds of an ordinary step: step_time().seconds. Of many micro-steps a few are simulated, and
+/// those between the first and the last of them are repeated, once they repeat themselves.
 double step_seconds(const PlannedRun& run, const Cluster& cluster);
 
-/// Seconds of `times` micro-steps one after the other, each like the one of `run`, and an update:
-/// what a program takes whose micro-steps do not know of each other, as DeepSpeed's do not.
-double seconds_in_turn(const PlannedRun& run, std::size_t times, const Cluster& cluster);
+/// Seconds of a step of `micro_steps` micro-steps one after the other, each like the one of `run`,
+/// and an update: what a program takes whose micro-steps do not know of each other, as DeepSpeed's
+/// do not.
+double separate_micro_steps_seconds(const PlannedRun& run, std::size_t micro_steps,
+                                    const Cluster& cluster);
 
-/// step_seconds() of the candidates of one search, to the last bit, a thousand in about a second.
-/// `cluster` and `topology` outlive what is returned.
-StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology);
+/// Function that gives step_seconds() of the candidates of one search, to the last bit, a thousand
+/// in about a second. `cluster` and `topology` outlive it.
+StepSeconds candidate_step_seconds(const Cluster& cluster, const comm::Topology& topology);
 
 }  // namespace zeropp::plan

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (!trace::is_hdf5(file.path())) return -1;  // taken for JSON: not kept
   test::may_refuse([&] {
     plan::Cluster cluster;
-    plan::calibrate(cluster, plan::read_measured_trace(file.path()), "fuzz");
+    plan::calibrate(cluster, plan_app::read_measured_trace(file.path()), "fuzz");
     if (cluster.source.empty()) test::fuzz_failure("rates from nowhere");
   });
   return 0;

@@ -8,7 +8,7 @@
 
 #include <limits>
 
-namespace zeropp::train {
+namespace zeropp::train_app {
 namespace {
 
 using testing::AllOf;
@@ -50,4 +50,4 @@ TEST(MegatronLine, HasNoLossWhereEveryStepWasSkipped) {
 }
 
 }  // namespace
-}  // namespace zeropp::train
+}  // namespace zeropp::train_app

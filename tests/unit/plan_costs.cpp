@@ -475,6 +475,30 @@ TEST(PlanCosts, SlowLinksMakeEveryFeaturePay) {
   EXPECT_STREQ(timed(plain, cluster).bound, "compute");
 }
 
+/// The shape that is costed has all that the plan says, and parts with gaps between them are not
+/// dense.
+TEST(PlanCosts, ShapesAreThoseOfTheirPlans) {
+  const codec::CodecSpec int8{"int8", 64, {}};
+  const codec::CodecSpec int4{"int4", 128, {}};
+  const collective::AllGatherPlan gather{.parts = collective::Parts::dense(kCount),
+                                         .memory = Dtype::bf16,
+                                         .codec = int8,
+                                         .depth = 3,
+                                         .label = {"weights", "forward"}};
+  EXPECT_EQ(shape_of("flat", gather), (GatherShape{"flat", kCount, Dtype::bf16, int8, 3, false}));
+  collective::ReduceScatterPlan reduce{.parts = collective::Parts::dense(kCount),
+                                       .memory = Dtype::fp32,
+                                       .plain = Dtype::bf16,
+                                       .codec_first = int4,
+                                       .codec_second = int8,
+                                       .depth = 2,
+                                       .label = {"gradients", "backward"}};
+  EXPECT_EQ(shape_of("2-hop", reduce),
+            (ReduceShape{"2-hop", kCount, Dtype::bf16, int4, int8, 2, Dtype::fp32, true}));
+  reduce.parts.stride = kCount + 1;
+  EXPECT_FALSE(shape_of("2-hop", reduce).dense);
+}
+
 TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
   Cluster cluster = round_numbers(4);
   cluster.rails.lanes.front().rate = 2e9;
@@ -488,7 +512,7 @@ TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
     const PlannedRun run(candidate.config, topology, 5000);
     SharedPlans plans(topology, run.model().units, run.model().layers);
     const SharedPlan plan = plans.plan(candidate.config.zero, 2, *candidate.config.backend);
-    const double seconds = seconds_on(cluster, topology)(candidate, plan);
+    const double seconds = candidate_step_seconds(cluster, topology)(candidate, plan);
     EXPECT_EQ(seconds, step_seconds(run, cluster)) << micro_steps;
     EXPECT_NEAR(seconds, step_time(run, cluster).timeline.seconds, 1e-9 * seconds) << micro_steps;
   }

@@ -14,7 +14,7 @@ namespace zeropp::collective {
 namespace {
 
 /// An image of each chunk to the next rank and one from the last, and the partial sum in fp32.
-struct Layout {
+struct FlatLayout {
   struct Piece {
     Chunk chunk;
     std::size_t image_bytes;
@@ -22,7 +22,7 @@ struct Layout {
     std::size_t in;
   };
 
-  Layout(const ReduceChunks& chunks, const codec::Codec& codec) {
+  FlatLayout(const ReduceChunks& chunks, const codec::Codec& codec) {
     const codec::Codec fp32({}, Dtype::fp32);
     WorkspacePlan space;
     std::size_t largest = 0;
@@ -47,13 +47,13 @@ class Flat final : public ReduceScatterBase {
       : ReduceScatterBase(context, plan, reduce_scatter_flat, codec.block()),
         codec_(std::move(codec)),
         fp32_({}, Dtype::fp32, context.device.backend) {
-    const Layout layout(chunks_, codec_);
-    for (const Layout::Piece& piece : layout.pieces) pieces_.push_back({piece, nullptr});
+    const FlatLayout layout(chunks_, codec_);
+    for (const FlatLayout::Piece& piece : layout.pieces) pieces_.push_back({piece, nullptr});
     partial_ = layout.partial;
   }
 
  private:
-  struct Piece : Layout::Piece {
+  struct Piece : FlatLayout::Piece {
     std::unique_ptr<comm::Work> work;
   };
 
@@ -135,7 +135,7 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
       return described(reduce_scatter_flat, ranks, plan,
                        {bytes_along_ring(ranks.group, codec.wire_bytes(chunks.padded_part())),
                         messages_along_ring(ranks.group, chunks.size())},
-                       Layout(chunks, codec).workspace, codec.name());
+                       FlatLayout(chunks, codec).workspace, codec.name());
     },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {

@@ -11,8 +11,8 @@ namespace zeropp::collective {
 namespace {
 
 /// Workspace for the vendor's input and output, where those are not the caller's memory.
-struct Layout {
-  Layout(const ReduceScatterPlan& plan, const codec::Codec& identity, std::size_t ranks)
+struct NativeLayout {
+  NativeLayout(const ReduceScatterPlan& plan, const codec::Codec& identity, std::size_t ranks)
       : as_is(plan.parts.stride == plan.parts.count && plan.memory == plan.plain),
         direct(as_is && plan.plain == Dtype::fp32),
         part_bytes(identity.wire_bytes(plan.parts.count)) {
@@ -77,7 +77,7 @@ class Native final : public ReduceScatterBase {
   }
 
   codec::Codec identity_;
-  Layout layout_;
+  NativeLayout layout_;
   std::unique_ptr<comm::Work> work_;
 };
 
@@ -96,7 +96,7 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
     .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
       const codec::Codec identity(plan.codec_first, plan.plain);
       const ReduceChunks chunks(plan, reduce_scatter_native.traits, identity.block());
-      const Layout layout(plan, identity, ranks.group.size);
+      const NativeLayout layout(plan, identity, ranks.group.size);
       return described(reduce_scatter_native, ranks, plan,
                        {bytes_along_ring(ranks.group, layout.part_bytes),
                         messages_along_ring(ranks.group, chunks.size())},

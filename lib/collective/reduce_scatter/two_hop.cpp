@@ -62,7 +62,7 @@ bool feeds_back_sums(const ReduceScatterPlan& plan) {
   return plan.feedback && plan.feedback->options.in(2);
 }
 
-struct Layout {
+struct TwoHopLayout {
   /// A chunk: on the first hop an image of K slices to and from every rank of the node, on the
   /// second one of a slice to and from every node.
   struct Piece {
@@ -75,8 +75,8 @@ struct Layout {
     std::size_t second_in;
   };
 
-  Layout(const ReduceChunks& chunks, const ReduceScatterPlan& plan, const Codecs& codecs,
-         const codec::ReduceEncode& between, const Shape& shape) {
+  TwoHopLayout(const ReduceChunks& chunks, const ReduceScatterPlan& plan, const Codecs& codecs,
+               const codec::ReduceEncode& between, const Shape& shape) {
     const auto [nodes, locals] = shape;
     const Chunk longest = chunks.longest();
     WorkspacePlan space;
@@ -112,7 +112,7 @@ class TwoHop final : public ReduceScatterBase {
       : TwoHop(context, plan, codecs, codec::ReduceEncode(codecs.first, codecs.second)) {}
 
  private:
-  struct Piece : Layout::Piece {
+  struct Piece : TwoHopLayout::Piece {
     std::unique_ptr<comm::Work> work;
   };
 
@@ -129,7 +129,7 @@ class TwoHop final : public ReduceScatterBase {
     // Codecs of a device could be fused in other pairs than those of the host, which describe.
     if (layout_.workspace != workspace_bytes())
       throw std::logic_error("2-hop: its workspace is not the described one");
-    for (const Layout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
+    for (const TwoHopLayout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
   }
 
   [[nodiscard]] codec::Layout first_layout(const Chunk& chunk) const {
@@ -208,7 +208,7 @@ class TwoHop final : public ReduceScatterBase {
   comm::Communicator& rail_;
   Codecs codecs_;
   codec::ReduceEncode between_;
-  Layout layout_;
+  TwoHopLayout layout_;
   HopEncode encode_first_;
   HopEncode encode_second_;
   std::vector<Piece> pieces_;
@@ -237,7 +237,7 @@ Description describe_two_hop(const Ranks& ranks, const ReduceScatterPlan& plan) 
   const codec::ReduceEncode between(codecs.first, codecs.second);
   return described(
       reduce_scatter_two_hop, ranks, plan, sum,
-      Layout(chunks, plan, codecs, between, {rail.size, node.size}).workspace, codecs.name(),
+      TwoHopLayout(chunks, plan, codecs, between, {rail.size, node.size}).workspace, codecs.name(),
       feedback_path(feeds_back_sums(plan) ? "composed" : between.path(), plan.feedback, {1, 2}));
 }
 
