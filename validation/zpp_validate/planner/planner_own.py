@@ -27,11 +27,17 @@ MEMORY = [f"memory/{study}" for study in ("gathered-from-master", "update-in-bac
 # One node of two GPUs, whose weights are encoded at each gather or once a step.
 KEPT_IMAGES = [f"kept-images/{study}" for study in ("encoded-at-each-gather", "kept-images",
                                                     "moments-bf16-encoded-at-each-gather",
-                                                    "moments-bf16-kept-images")]
+                                                    "moments-bf16-kept-images",
+                                                    "moments-bf16-kept-images-after-backward",
+                                                    "moments-int8-kept-images",
+                                                    "moments-int8-kept-images-after-backward")]
+# One node of two GPUs, beside variants of FSDP2.
+VARIANTS = [f"fsdp2-variants/{study}" for study in ("9.4b", "9.4b-without-kept-images")]
 # Four GPUs, without a shard in 16 bits beside the master.
 GATHERED_FROM_MASTER = ["18.7b-gathered-from-master", "18.7b-moments-bf16-in-backward", "18.7b-encoded-at-each-gather",
                         "18.7b-kept-images",
-                        "18.7b-kept-images-moments-bf16-in-backward", "6.86b-bf16-gradients", "6.86b-kept-images"]
+                        "18.7b-kept-images-moments-bf16-in-backward", "18.7b-kept-images-moments-int8",
+                        "18.7b-variants", "6.86b-bf16-gradients", "6.86b-kept-images"]
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since
 # 397c432, which starts the lanes of a rail in one NCCL group, with a bench_rails that does so too
 # (h200-2x2-emulated-b).
@@ -42,7 +48,8 @@ STUDIES = {
                        "beside-pytorch/compiled-1.64b": "h200-1x-host"},
     "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node",
                        "many-reductions/two-at-a-time": "h200-4x-node",
-                       "beside-fsdp2": "h200-4x-node", **dict.fromkeys([*MEMORY, *KEPT_IMAGES], "h200-4x-node"),
+                       "beside-fsdp2": "h200-4x-node",
+                       **dict.fromkeys([*MEMORY, *KEPT_IMAGES, *VARIANTS], "h200-4x-node"),
                        "weight-differences/1.64b-nvlink": "h200-4x-node",
                        **dict.fromkeys([*EMULATED_ON_TWO, *DIFFERENCES_ON_TWO], "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
@@ -64,7 +71,8 @@ WARM_UPS = {"gradients-in-bf16": 3, "copy-engines": 3, "deepspeed-tutorial": 5, 
             "many-reductions/two-at-a-time": 5}
 # Studies of programs that have two reductions under way; earlier programs began one when the one before it had ended.
 REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *MEMORY,
-                                                               *KEPT_IMAGES, *EMULATED_ON_TWO, *DIFFERENCES_ON_TWO,
+                                                               *KEPT_IMAGES, *VARIANTS, *EMULATED_ON_TWO,
+                                                               *DIFFERENCES_ON_TWO,
                                                                "weight-differences/1.64b-nvlink")}
 REDUCTIONS_TOGETHER |= {f"4x-NVIDIA-H200/{study}"
                         for study in (*(f"beside-fsdp2/{each}" for each in GATHERED_FROM_MASTER), *DIFFERENCES_ON_FOUR)}
