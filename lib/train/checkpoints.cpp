@@ -238,6 +238,8 @@ std::uint64_t Checkpoints::load_newest(Session& session) {
   const zero::LossScale own = session.engine().loss_scale();
   std::optional<comm::AgreedError> damaged;
   for (const std::uint64_t step : steps) {
+    // The last one's error is thrown, not warned of, where none is whole.
+    if (damaged && context_.is_root()) log::warn(damaged->what());
     try {
       session.engine().set_loss_scale(own.state());  // a damaged one may have left its own
       restore(session, source.folder, step);
@@ -247,7 +249,6 @@ std::uint64_t Checkpoints::load_newest(Session& session) {
       if (error.code() == ExitCode::usage) throw;  // it is whole, and this run is another
       damaged = error;
     }
-    if (context_.is_root()) log::warn(damaged->what());
   }
   if (damaged && saved_ == 0) throw *damaged;
   // Newer ones are set aside only after one was read: where none can be, the machine may be to

@@ -294,6 +294,18 @@ class Restart(zpp.TestCase):
         result = self.run_to(4, "--load", self.kept, ranks=1, code=zpp.IO)
         self.assertEqual(len(result.errors()), 1, result)
         self.assertIn("is not a checkpoint's manifest", result.errors()[0])
+        self.assertEqual(result.stderr.count("is not a checkpoint's manifest"), 1, result)
+        self.assertEqual(names(self.kept), ["step-000000002"])
+
+    def test_of_several_that_are_damaged_each_is_named_once(self):
+        self.run_to(4, *self.save("--save-interval", "2"), ranks=1)
+        for step in (2, 4):
+            flip(self.kept / f"step-{step:09}" / "manifest.json", 100)
+        for words in (["--load", self.kept], self.both()):
+            result = self.run_to(6, *words, ranks=1, code=zpp.IO)
+            for step in (2, 4):
+                self.assertEqual(result.stderr.count(f"step-{step:09}/manifest.json is not"), 1, result)
+            self.assertEqual(names(self.kept), ["step-000000002", "step-000000004"])
 
     def test_one_of_several_is_chosen_by_its_own_folder(self):
         """By a path with a slash at its end and by a link too; the folder of all stays as it is."""
