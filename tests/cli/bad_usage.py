@@ -74,11 +74,15 @@ class Flags(zpp.TestCase):
 
     def test_flag_without_effect(self):
         self.check_fails(self.train(1, "--weight-codec", "int8:64"), zpp.USAGE, "zeropp.weight_codec",
-                         "zero_quantized_weights")
+                         "zero_quantized_weights", "(--weight-codec)", "--zero-quantized-weights")
+
+    def test_two_precisions(self):
+        self.check_fails(self.train(1, "--bf16", "--fp16"), zpp.USAGE, "fp16.enabled and bf16.enabled",
+                         "(flags: --fp16, --bf16)")
 
     def test_feature_at_a_lower_stage(self):
         self.check_fails(self.train(2, "--zero-stage", "2", "--zero-hpz-partition-size", "2"), zpp.USAGE,
-                         "zero_hpz_partition_size", "stage 2")
+                         "zero_hpz_partition_size", "stage 2", "(flags: --zero-hpz-partition-size, --zero-stage)")
         self.check_fails(self.train(2, "--zero-stage", "0", "--zero-quantized-weights"), zpp.USAGE,
                          "zero_quantized_weights", "stage 0")
 
@@ -128,7 +132,7 @@ class Sizes(zpp.TestCase):
 
     def test_heads_do_not_divide_the_hidden_size(self):
         self.check_fails(self.train(2, "--hidden-size", "32", "--num-attention-heads", "3"), zpp.USAGE,
-                         "hidden_size 32", "num_attention_heads 3")
+                         "hidden_size 32", "num_attention_heads 3", "--hidden-size, --num-attention-heads")
 
     def test_vocabulary_smaller_than_the_source(self):
         self.check_fails(self.train(2, "--vocab-size", "3"), zpp.USAGE, "3", "vocab")
