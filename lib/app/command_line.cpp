@@ -120,20 +120,33 @@ void add_deepspeed_flags(CLI::App& cli, const App& app, std::vector<std::string>
   }
 }
 
-/// The flag that is nearest to a mistyped one: by what its option is called, or by spelling.
+/// The flag that is nearest to a mistyped one: by what its option is called or the last part of its
+/// key, by spelling where few letters differ, by the words that it begins with (--model of
+/// --model-size), or by spelling.
 std::string nearest_flag(const std::string& name, const std::vector<std::string>& known,
                          const std::vector<config::Option>& options) {
+  constexpr std::size_t kMisspelt = 1;
   const std::string called = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  std::string key = "." + called;
+  std::ranges::replace(key, '-', '_');
   const auto option = std::ranges::find_if(options, [&](const config::Option& each) {
-    return !called.empty() && each.nickname == called;
+    return !called.empty() && (each.nickname == called || ("." + each.path).ends_with(key));
   });
-  return option != options.end() ? option->flag : nearest(name, known);
+  if (option != options.end()) return option->flag;
+  const std::string spelt = nearest(name, known);
+  if (edit_distance(name, spelt) <= kMisspelt) return spelt;
+  std::string longest;
+  for (const std::string& flag : known) {
+    if (flag.starts_with("--") && name.starts_with(flag + "-") && flag.size() > longest.size()) {
+      longest = flag;
+    }
+  }
+  return longest.empty() ? spelt : longest;
 }
 
 /// Refuses words that CLI11 could not place.
 [[noreturn]] void refuse(const std::vector<std::string>& rest,
-                         const std::vector<std::string>& known,
-                         const std::vector<config::Option>& options) {
+                         const std::vector<std::string>& known, const App& app) {
   const auto flag = std::find_if(rest.begin(), rest.end(),
                                  [](const std::string& word) { return word.starts_with("-"); });
   if (flag == rest.end()) {
@@ -141,8 +154,22 @@ std::string nearest_flag(const std::string& name, const std::vector<std::string>
                 fmt::format("unexpected argument \"{}\": see --help", rest.front()));
   }
   const std::string name = flag->substr(0, flag->find('='));
-  throw Error(ExitCode::usage, fmt::format("unknown flag {} (nearest: {}): see --help", name,
-                                           nearest_flag(name, known, options)));
+  const std::string elsewhere = app.elsewhere ? app.elsewhere(name, "") : "";
+  throw Error(ExitCode::usage,
+              fmt::format("unknown flag {} ({}): see --help", name,
+                          elsewhere.empty() ? "nearest: " + nearest_flag(name, known, app.options)
+                                            : elsewhere));
+}
+
+/// Sets an option from its flag.
+void set(const GivenFlag& given, const App& app) {
+  try {
+    config::set_from_text(*given.option, given.text, given.flag);
+  } catch (const Error& refusal) {
+    const std::string elsewhere = app.elsewhere ? app.elsewhere(given.flag, given.text) : "";
+    if (elsewhere.empty()) throw;
+    throw Error(refusal.code(), fmt::format("{}: {}", refusal.what(), elsewhere));
+  }
 }
 
 /// CLI11 takes the word after a flag as its value, whatever it is.
@@ -264,7 +291,7 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
                   fmt::format("{} is empty: give it a value, or leave it out", flag));
     }
   }
-  if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known, app.options);
+  if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known, app);
   refuse_repeated(cli, given);
   if (!config.empty() && app.config_file) {
     app.config_file->read(config);
@@ -273,7 +300,7 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
       line.warnings.push_back(std::move(warning));
     }
   }
-  for (const GivenFlag& each : given) config::set_from_text(*each.option, each.text, each.flag);
+  for (const GivenFlag& each : given) set(each, app);
   if (config::reads_deepspeed(app.options)) {
     for (const std::string& idle : config::leave_out_idle(app.options)) {
       line.warnings.push_back(fmt::format("{}: {}", config, idle));

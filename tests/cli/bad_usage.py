@@ -16,6 +16,13 @@ class Flags(zpp.TestCase):
 
     def test_argument_without_flag(self):
         self.check_fails(self.train(1, "verbose"), zpp.USAGE, '"verbose"', "--help")
+    def test_names_of_other_programs_name_their_flags(self):
+        for other, flag in (("--learning-rate", "--lr"), ("--model-preset", "--model"), ("--model-size=7b", "--model"),
+                            ("--gradient-clipping", "--clip-grad"), ("--load-checkpoint", "--load"),
+                            ("--zero-quantized-weight", "--zero-quantized-weights")):
+            with self.subTest(other=other):
+                self.check_fails(self.train(1, other), zpp.USAGE, f"(nearest: {flag})")
+
 
     def test_flag_without_value(self):
         self.check_fails(self.train(1, "--lr"), zpp.USAGE, "--lr", "--help")

@@ -523,7 +523,15 @@ class Searches(Program):
             with self.subTest(nodes=nodes):
                 self.assertEqual(self.plan("search", *MODEL, f"--nodes={nodes}").code, zpp.USAGE)
         self.refused("search", *MODEL, "--goal", "beauty", parts=("--goal", "bytes"))
-        self.refused("search", *MODEL, "--step", "3", parts=("--step",))
+        self.refused("search", *MODEL, "--step", "3", parts=("--step", "zpp_plan estimate, ", "have it"))
+        for command in ([], ["estimate"], ["time"]):
+            with self.subTest(command=command):
+                self.refused(*command, *MODEL, "--goal", "time", parts=("--goal (zpp_plan search has it)",))
+                self.refused(*command, *MODEL, "--memory-limit", "80",
+                             parts=("--memory-limit (zpp_plan compare, zpp_plan search have it)",))
+                self.refused(*command, *MODEL, "--nodes", "2,4", parts=("zpp_plan search takes several numbers",))
+                self.refused(*command, *MODEL, "--nodes", "two", parts=('not "two"',))
+        self.refused("--table", parts=("--table (zpp_plan savings has it)",))
         self.refused("search", *MODEL, "--weight-differences", "--no-zero-quantized-weights",
                      parts=("zeropp.weight_differences", "no effect"))
         self.refused("search", *MODEL, "--no-weight-differences", "--weight-difference-codec", "int3:128",
