@@ -58,30 +58,37 @@ std::string help_of(const config::Option& option) {
   return help;
 }
 
+/// The value of a boolean's flag without text, or with `text` behind an equals sign; of a negative
+/// flag (`on` is false) the other one. What is no truth value stays, for the message.
+std::string truth(const std::string& text, bool on) {
+  if (on || (text != "true" && text != "false")) return text;
+  return text == "true" ? "false" : "true";
+}
+
 /// The flag itself is shown under the heading of its group; its other names are only taken.
 void add_flag(CLI::App& cli, config::Option& option, const std::string& heading, Given& given) {
-  const auto add = [&](const std::string& names, const std::string& flag, const char* on) {
-    CLI::Option* const added = config::is_boolean(option)
-                                   ? cli.add_flag_callback(flag,
-                                                           [&option, &given, flag, on] {
-                                                             given.push_back({&option, flag, on});
-                                                           })
-                                   : cli.add_option_function<std::string>(
-                                         names, [&option, &given, flag](const std::string& text) {
-                                           given.push_back({&option, flag, text});
-                                         });
+  const auto add = [&](const std::string& names, const std::string& flag, bool on) {
+    CLI::Option* const added =
+        config::is_boolean(option)
+            ? cli.add_flag(flag)->each([&option, &given, flag, on](const std::string& text) {
+                given.push_back({&option, flag, truth(text, on)});
+              })
+            : cli.add_option_function<std::string>(
+                  names, [&option, &given, flag](const std::string& text) {
+                    given.push_back({&option, flag, text});
+                  });
     added->group("");
     return added;
   };
-  add(option.letter.empty() ? option.flag : option.letter + "," + option.flag, option.flag, "true")
+  add(option.letter.empty() ? option.flag : option.letter + "," + option.flag, option.flag, true)
       ->description(help_of(option))
       ->default_str(shown_value(option))
       ->group(heading)
       ->type_name(placeholder_of(option));
-  for (const std::string& other : option.other_flags) add(other, other, "true");
+  for (const std::string& other : option.other_flags) add(other, other, true);
   if (config::is_boolean(option)) {
     const std::string negative = config::negative_flag(option);
-    add(negative, negative, "false");
+    add(negative, negative, false);
   }
 }
 
@@ -170,6 +177,21 @@ void set(const GivenFlag& given, const App& app) {
     if (elsewhere.empty()) throw;
     throw Error(refusal.code(), fmt::format("{}: {}", refusal.what(), elsewhere));
   }
+}
+
+/// Refuses a flag at the end of the command line that has no value, and says which there are.
+[[noreturn]] void refuse_without_value(const CLI::App& cli, const App& app,
+                                       const std::string& flag) {
+  const auto option = std::ranges::find_if(app.options, [&](const config::Option& each) {
+    return each.flag == flag || each.letter == flag ||
+           std::ranges::find(each.other_flags, flag) != each.other_flags.end();
+  });
+  const CLI::Option* const own = cli.get_option(flag);
+  throw Error(ExitCode::usage,
+              fmt::format("{} has no value: give it {}: see --help", flag,
+                          option != app.options.end() ? config::describe_values(*option)
+                                                      : fmt::format("{} ({})", own->get_type_name(),
+                                                                    own->get_description())));
 }
 
 /// CLI11 takes the word after a flag as its value, whatever it is.
@@ -270,6 +292,9 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     line.answer = std::string(version.what()) + "\n";
     return line;
+  } catch (const CLI::ArgumentMismatch&) {
+    const std::string last = argv[argc - 1];
+    refuse_without_value(cli, app, last.substr(0, last.find('=')));
   } catch (const CLI::ParseError& error) {
     throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
   }

@@ -2,6 +2,8 @@
 """Wrong flags, keys, values and rank counts: one line that names the key and the remedy, exit code 2 (3
 where the machine does not fit), no file, no hang."""
 
+import json
+
 import zpp
 
 
@@ -14,8 +16,6 @@ class Flags(zpp.TestCase):
                                ("--qgz", "--zero-quantized-gradients")):
             self.check_fails(self.train(1, nickname), zpp.USAGE, f"(nearest: {flag})")
 
-    def test_argument_without_flag(self):
-        self.check_fails(self.train(1, "verbose"), zpp.USAGE, '"verbose"', "--help")
     def test_names_of_other_programs_name_their_flags(self):
         for other, flag in (("--learning-rate", "--lr"), ("--model-preset", "--model"), ("--model-size=7b", "--model"),
                             ("--gradient-clipping", "--clip-grad"), ("--load-checkpoint", "--load"),
@@ -23,9 +23,29 @@ class Flags(zpp.TestCase):
             with self.subTest(other=other):
                 self.check_fails(self.train(1, other), zpp.USAGE, f"(nearest: {flag})")
 
+    def test_argument_without_flag(self):
+        self.check_fails(self.train(1, "verbose"), zpp.USAGE, '"verbose"', "--help")
 
     def test_flag_without_value(self):
-        self.check_fails(self.train(1, "--lr"), zpp.USAGE, "--lr", "--help")
+        for flag, allowed in (("--lr", "a finite number"), ("--output", "DIR (Folder"), ("--json", "FILE ("),
+                              ("--moments", "one of fp32, bf16, int8"), ("--config", "FILE.json (")):
+            with self.subTest(flag=flag):
+                result = zpp.launch([(1, [*zpp.train_command(), flag])], cwd=self.folder).end()
+                self.check_fails(result, zpp.USAGE, f"{flag} has no value: give it {allowed}", "see --help")
+
+    def test_boolean_with_a_value(self):
+        """True or false, and the value counts; all else is refused, with what is allowed."""
+        for words in (["--bf16=maybe"], ["--no-bf16=maybe"], ["--bf16=1"], ["--bf16=on"]):
+            with self.subTest(words=words):
+                self.check_fails(self.train(1, *words), zpp.USAGE, words[0].partition("=")[0],
+                                 "must be true or false", "not ")
+        config = self.write_json("run.json", {"bf16": {"enabled": True}})
+        for words, on in ((["--bf16=true"], True), (["--bf16=false"], False), (["--config", config], True),
+                          (["--config", config, "--bf16=false"], False), (["--config", config, "--no-bf16"], False),
+                          (["--config", config, "--no-bf16=true"], False), (["--no-bf16=false"], True)):
+            with self.subTest(words=words):
+                self.check_ok(self.train(1, *words))
+                self.assertEqual(json.loads(self.trace()[0]["config_json"])["bf16"]["enabled"], on)
 
     def test_value_out_of_range(self):
         self.check_fails(self.train(2, "--zero-stage", "4"), zpp.USAGE, "--zero-stage", "0 to 3", "4")
