@@ -375,6 +375,13 @@ class Searches(Program):
         rows = self.rows(plan)
         self.assertEqual({row["nodes"] for row in rows}, {1, 2})
         self.assertIn("the best of each number of nodes", result.stdout)
+        first = next(row for row in rows if row["nodes"] == 2)
+        self.assertIn(f"the first encodes weights ({first['weight_codec']})", result.stdout)
+        self.assertIn(f"gradients ({first['gradient_codecs']}), which may cost held-out loss: "
+                      "docs/howto/safe-compression.md has what was measured", result.stdout)
+        exact, _ = self.planned("search", *MODEL, "--nodes", "1,2", "--minimum-weight-bits", "16",
+                                "--minimum-gradient-bits", "16", "--no-weight-differences")
+        self.assertNotIn("safe-compression", exact.stdout)
         across = [row["bytes_inter_node"] for row in rows if row["nodes"] == 2]
         self.assertEqual(across, sorted(across))
         # Weights are gathered once a step at stage 1; at stage 3 with hpZ also inside the nodes, which is more there.
