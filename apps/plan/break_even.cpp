@@ -100,6 +100,8 @@ trace::Group to_group(const std::vector<Row>& rows) {
 
 }  // namespace
 
+std::vector<std::string> break_even_flags() { return flags_for<Request>(); }
+
 int run_break_even(int argc, char** argv) {
   Request asked;
   comm::Topology topology;

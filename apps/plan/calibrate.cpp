@@ -96,6 +96,8 @@ ExitCode calibrate_cluster(const Request& request, const app::Call& call) {
 
 }  // namespace
 
+std::vector<std::string> calibrate_flags() { return flags_for<Request>(); }
+
 int run_calibrate(int argc, char** argv) {
   Request request;
   std::vector<char*> flags{argv[0]};

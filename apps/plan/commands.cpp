@@ -1,9 +1,13 @@
 #include "apps/plan/commands.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "apps/plan/cluster_job.hpp"
+#include "apps/plan/job.hpp"
+#include "apps/plan/search_job.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/nearest.hpp"
@@ -16,42 +20,50 @@ const std::vector<Command>& commands() {
        "what one configuration sends and needs",
        {"zpp_plan --nodes 64 --num-layers 40 --hidden-size 6144 --bf16 --zero-quantized-weights",
         "zpp_plan --config ds.json --model-preset gpt-13b --nodes 64"},
-       run_estimate},
+       run_estimate,
+       flags_for<Job>},
       {"compare",
        "what ZeRO++ saves of a step of ZeRO-3, and whether it pays",
        {"zpp_plan compare --model-preset gpt-7b --bf16 --nodes 16 --gpu h100 --node-gbit 400",
         "zpp_plan compare --config ds.json --hf-config config.json --nodes 16 --cluster mine.json"},
-       run_compare},
+       run_compare,
+       compare_flags},
       {"search",
        "which configurations fit, and which of them send or need least",
        {"zpp_plan search --nodes 16,64 --num-layers 80 --hidden-size 8192 --memory-limit 80 --bf16",
         "zpp_plan search --nodes 16 --gpu h100 --node-gbit 400 --goal time --model-preset gpt-7b "
         "--bf16"},
-       run_search},
+       run_search,
+       flags_for<SearchJob>},
       {"time",
        "how long a step takes on a cluster",
        {"zpp_plan time --cluster inputs/clusters/h200-dgx.json --nodes 16 --model-preset gpt-70b "
         "--bf16"},
-       run_time},
+       run_time,
+       flags_for<ClusterJob>},
       {"calibrate",
        "a cluster file with the rates that were measured",
        {"zpp_plan calibrate kernels.json --cluster inputs/clusters/h200-dgx.json --calibrated "
         "mine.json"},
-       run_calibrate},
+       run_calibrate,
+       calibrate_flags},
       {"breakeven",
        "below which rate between nodes each part of ZeRO++ pays",
        {"zpp_plan breakeven --cluster inputs/clusters/h200-dgx.json --nodes 16 "
         "--model-preset gpt-7b --bf16"},
-       run_break_even},
+       run_break_even,
+       break_even_flags},
       {"savings",
        "what ZeRO++ saves, from the number of parameters alone",
        {"zpp_plan savings --model-params 18e9 --world-size 384 --baseline bf16 --weight-codec int8",
         "zpp_plan savings --table"},
-       run_savings},
+       run_savings,
+       savings_flags},
       {"report",
        "one HTML page about any set of traces",
        {"zpp_plan report out/mine/train.h5 --output out"},
-       run_report},
+       run_report,
+       [] { return std::vector<std::string>{}; }},
   };
   return all;
 }
@@ -72,11 +84,31 @@ const std::vector<std::string> kCommonFlags{"--num-layers",
                                             "--gradient-codec-inter",
                                             "--bf16"};
 
+/// The commands but `command` that have a flag, or which of them takes several numbers of nodes.
+std::string other_commands(std::string_view command, const std::string& flag,
+                           const std::string& value) {
+  if (!value.empty()) {
+    const bool several = flag == "--nodes" && value.find(',') != std::string::npos;
+    return several ? "zpp_plan search takes several numbers" : "";
+  }
+  std::vector<std::string> names;
+  for (const Command& each : commands()) {
+    const std::vector<std::string> flags = each.flags();
+    if (each.name == command || std::ranges::find(flags, flag) == flags.end()) continue;
+    names.push_back(fmt::format("zpp_plan {}", each.name));
+  }
+  if (names.empty()) return "";
+  return fmt::format("{} {} it", fmt::join(names, ", "), names.size() > 1 ? "have" : "has");
+}
+
 }  // namespace
 
 void describe(app::App& app, std::string_view command) {
   const std::string own = "plan.";
   app.summary = "Plans training runs before there is a cluster";
+  app.elsewhere = [command](const std::string& flag, const std::string& value) {
+    return other_commands(command, flag, value);
+  };
   std::string names;
   for (const Command& each : commands()) {
     names += fmt::format("\n  {:10} {}", each.name, each.summary);

@@ -16,7 +16,16 @@ struct Command {
   std::vector<std::string> examples;
   /// Runs the command as main() would: argv[0] is the program's, the command's name is left out.
   int (*run)(int argc, char** argv);
+  /// Flags of its options.
+  std::vector<std::string> (*flags)();
 };
+
+/// Flags of the options that are bound to a Request.
+template <class Request>
+std::vector<std::string> flags_for() {
+  Request asked;
+  return config::flags_of(options(asked));
+}
 
 /// Commands in the order in which --help names them; the first is the one that runs without a name.
 const std::vector<Command>& commands();
@@ -44,5 +53,9 @@ int run_calibrate(int argc, char** argv);
 int run_break_even(int argc, char** argv);
 int run_savings(int argc, char** argv);
 int run_report(int argc, char** argv);
+std::vector<std::string> compare_flags();
+std::vector<std::string> calibrate_flags();
+std::vector<std::string> break_even_flags();
+std::vector<std::string> savings_flags();
 
 }  // namespace zeropp::plan_app

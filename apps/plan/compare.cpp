@@ -45,6 +45,8 @@ comm::Topology topology_for(ClusterJob& asked, const std::vector<config::Option>
 
 }  // namespace
 
+std::vector<std::string> compare_flags() { return flags_for<Request>(); }
+
 int run_compare(int argc, char** argv) {
   Request asked;
   comm::Topology topology;

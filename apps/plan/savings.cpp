@@ -176,6 +176,8 @@ ExitCode answer(const Request& r, const app::Call& call) {
 
 }  // namespace
 
+std::vector<std::string> savings_flags() { return flags_for<Request>(); }
+
 int run_savings(int argc, char** argv) {
   Request request;
   app::App app{

@@ -1,6 +1,7 @@
 #include "apps/plan/search_outputs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -86,6 +87,22 @@ trace::TextTable table_of(const std::vector<Row>& rows) {
   return table;
 }
 
+/// Line about what the codecs of a configuration may cost in training; empty where it has none.
+std::string line_of_losses(const Row& row) {
+  const config::TrainConfig& config = row.candidate->config;
+  std::vector<std::string> parts;
+  if (config.zero.quantized_weights) parts.push_back("weights (" + row.weights() + ")");
+  if (config.zero.weight_differences.enabled) {
+    parts.push_back("weight differences (" + row.differences() + ")");
+  }
+  if (config.zero.quantized_gradients) parts.push_back("gradients (" + row.gradients() + ")");
+  if (parts.empty()) return "";
+  return fmt::format(
+      "the first encodes {}, which may cost held-out loss: docs/howto/safe-compression.md has what "
+      "was measured; --minimum-weight-bits and --minimum-gradient-bits leave out what has fewer\n",
+      fmt::join(parts, " and "));
+}
+
 std::string of_one_size(const Found& found, std::size_t rows) {
   const plan::SearchResult& result = found.result;
   std::string text = fmt::format(
@@ -103,7 +120,7 @@ std::string of_one_size(const Found& found, std::size_t rows) {
   for (std::size_t i = 0; i < std::min(rows, trades.size()); ++i) shown.push_back(all[trades[i]]);
   text += fmt::format("\nless of one only for more of another: {}, of which\n{}\n", trades.size(),
                       table_of(shown).str());
-  return text;
+  return text + line_of_losses(all.front());
 }
 
 trace::Group sizes_group(const std::vector<Found>& found) {

@@ -1,13 +1,18 @@
 """A small Llama that learns to count, with Hugging Face accelerate and FSDP2; --plain leaves out zeropp's line. Start it with torchrun."""
 
 import argparse
+import sys
 
-import torch
-from accelerate import Accelerator
-from accelerate.utils import FullyShardedDataParallelPlugin
-from transformers import LlamaConfig, LlamaForCausalLM
+try:
+    import torch
+    from accelerate import Accelerator
+    from accelerate.utils import FullyShardedDataParallelPlugin
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-import zeropp.torch
+    import zeropp.torch
+except ModuleNotFoundError as missing:
+    sys.exit(f"{__file__}: error: {sys.executable} has no module {missing.name}: "
+             "python3 -m pip install 'torch>=2.9' accelerate transformers, and zeropp as README.md beside this file says")
 
 
 def main():

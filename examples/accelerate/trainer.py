@@ -2,11 +2,16 @@
 Start it with torchrun."""
 
 import argparse
+import sys
 
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+try:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
 
-import zeropp.torch
+    import zeropp.torch
+except ModuleNotFoundError as missing:
+    sys.exit(f"{__file__}: error: {sys.executable} has no module {missing.name}: "
+             "python3 -m pip install 'torch>=2.9' accelerate transformers, and zeropp as README.md beside this file says")
 
 
 class Compress(TrainerCallback):

@@ -2,14 +2,19 @@
 
 import argparse
 import os
+import sys
 import time
 
-import torch
-import torch.distributed as dist
-import torch.nn as nn
-from torch.distributed.fsdp import fully_shard
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.nn as nn
+    from torch.distributed.fsdp import fully_shard
 
-import zeropp.torch
+    import zeropp.torch
+except ModuleNotFoundError as missing:
+    sys.exit(f"{__file__}: error: {sys.executable} has no module {missing.name}: "
+             "python3 -m pip install 'torch>=2.9', and zeropp as README.md beside this file says")
 
 
 class Gpt(nn.Module):

@@ -4,13 +4,18 @@
 """
 
 import dataclasses
+import sys
 from typing import Literal
 
-import torch.distributed as dist
-from torchtitan.models.llama3 import config_registry
-from torchtitan.trainer import Trainer
+try:
+    import torch.distributed as dist
+    from torchtitan.models.llama3 import config_registry
+    from torchtitan.trainer import Trainer
 
-import zeropp.torch
+    import zeropp.torch
+except ModuleNotFoundError as missing:
+    sys.exit(f"{__file__}: error: {sys.executable} has no module {missing.name}: "
+             "python3 -m pip install 'torch>=2.9' torchtitan, and zeropp as README.md beside this file says")
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)

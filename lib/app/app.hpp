@@ -80,6 +80,9 @@ struct App {
   /// trainer's: its --config may hold one as well. Empty: it may not.
   std::string training_ignored = {};
   std::vector<Answer> answers = {};
+  /// Who takes a flag that is unknown here, or a value of it that is refused, in a few words for
+  /// the message; empty: nobody is known.
+  std::function<std::string(const std::string& flag, const std::string& value)> elsewhere = {};
   std::optional<ConfigFile> config_file = {};
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
   std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};

@@ -58,30 +58,37 @@ std::string help_of(const config::Option& option) {
   return help;
 }
 
+/// The value of a boolean's flag without text, or with `text` behind an equals sign; of a negative
+/// flag (`on` is false) the other one. What is no truth value stays, for the message.
+std::string truth(const std::string& text, bool on) {
+  if (on || (text != "true" && text != "false")) return text;
+  return text == "true" ? "false" : "true";
+}
+
 /// The flag itself is shown under the heading of its group; its other names are only taken.
 void add_flag(CLI::App& cli, config::Option& option, const std::string& heading, Given& given) {
-  const auto add = [&](const std::string& names, const std::string& flag, const char* on) {
-    CLI::Option* const added = config::is_boolean(option)
-                                   ? cli.add_flag_callback(flag,
-                                                           [&option, &given, flag, on] {
-                                                             given.push_back({&option, flag, on});
-                                                           })
-                                   : cli.add_option_function<std::string>(
-                                         names, [&option, &given, flag](const std::string& text) {
-                                           given.push_back({&option, flag, text});
-                                         });
+  const auto add = [&](const std::string& names, const std::string& flag, bool on) {
+    CLI::Option* const added =
+        config::is_boolean(option)
+            ? cli.add_flag(flag)->each([&option, &given, flag, on](const std::string& text) {
+                given.push_back({&option, flag, truth(text, on)});
+              })
+            : cli.add_option_function<std::string>(
+                  names, [&option, &given, flag](const std::string& text) {
+                    given.push_back({&option, flag, text});
+                  });
     added->group("");
     return added;
   };
-  add(option.letter.empty() ? option.flag : option.letter + "," + option.flag, option.flag, "true")
+  add(option.letter.empty() ? option.flag : option.letter + "," + option.flag, option.flag, true)
       ->description(help_of(option))
       ->default_str(shown_value(option))
       ->group(heading)
       ->type_name(placeholder_of(option));
-  for (const std::string& other : option.other_flags) add(other, other, "true");
+  for (const std::string& other : option.other_flags) add(other, other, true);
   if (config::is_boolean(option)) {
     const std::string negative = config::negative_flag(option);
-    add(negative, negative, "false");
+    add(negative, negative, false);
   }
 }
 
@@ -120,20 +127,33 @@ void add_deepspeed_flags(CLI::App& cli, const App& app, std::vector<std::string>
   }
 }
 
-/// The flag that is nearest to a mistyped one: by what its option is called, or by spelling.
+/// The flag that is nearest to a mistyped one: by what its option is called or the last part of its
+/// key, by spelling where few letters differ, by the words that it begins with (--model of
+/// --model-size), or by spelling.
 std::string nearest_flag(const std::string& name, const std::vector<std::string>& known,
                          const std::vector<config::Option>& options) {
+  constexpr std::size_t kMisspelt = 1;
   const std::string called = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  std::string key = "." + called;
+  std::ranges::replace(key, '-', '_');
   const auto option = std::ranges::find_if(options, [&](const config::Option& each) {
-    return !called.empty() && each.nickname == called;
+    return !called.empty() && (each.nickname == called || ("." + each.path).ends_with(key));
   });
-  return option != options.end() ? option->flag : nearest(name, known);
+  if (option != options.end()) return option->flag;
+  const std::string spelt = nearest(name, known);
+  if (edit_distance(name, spelt) <= kMisspelt) return spelt;
+  std::string longest;
+  for (const std::string& flag : known) {
+    if (flag.starts_with("--") && name.starts_with(flag + "-") && flag.size() > longest.size()) {
+      longest = flag;
+    }
+  }
+  return longest.empty() ? spelt : longest;
 }
 
 /// Refuses words that CLI11 could not place.
 [[noreturn]] void refuse(const std::vector<std::string>& rest,
-                         const std::vector<std::string>& known,
-                         const std::vector<config::Option>& options) {
+                         const std::vector<std::string>& known, const App& app) {
   const auto flag = std::find_if(rest.begin(), rest.end(),
                                  [](const std::string& word) { return word.starts_with("-"); });
   if (flag == rest.end()) {
@@ -141,8 +161,37 @@ std::string nearest_flag(const std::string& name, const std::vector<std::string>
                 fmt::format("unexpected argument \"{}\": see --help", rest.front()));
   }
   const std::string name = flag->substr(0, flag->find('='));
-  throw Error(ExitCode::usage, fmt::format("unknown flag {} (nearest: {}): see --help", name,
-                                           nearest_flag(name, known, options)));
+  const std::string elsewhere = app.elsewhere ? app.elsewhere(name, "") : "";
+  throw Error(ExitCode::usage,
+              fmt::format("unknown flag {} ({}): see --help", name,
+                          elsewhere.empty() ? "nearest: " + nearest_flag(name, known, app.options)
+                                            : elsewhere));
+}
+
+/// Sets an option from its flag.
+void set(const GivenFlag& given, const App& app) {
+  try {
+    config::set_from_text(*given.option, given.text, given.flag);
+  } catch (const Error& refusal) {
+    const std::string elsewhere = app.elsewhere ? app.elsewhere(given.flag, given.text) : "";
+    if (elsewhere.empty()) throw;
+    throw Error(refusal.code(), fmt::format("{}: {}", refusal.what(), elsewhere));
+  }
+}
+
+/// Refuses a flag at the end of the command line that has no value, and says which there are.
+[[noreturn]] void refuse_without_value(const CLI::App& cli, const App& app,
+                                       const std::string& flag) {
+  const auto option = std::ranges::find_if(app.options, [&](const config::Option& each) {
+    return each.flag == flag || each.letter == flag ||
+           std::ranges::find(each.other_flags, flag) != each.other_flags.end();
+  });
+  const CLI::Option* const own = cli.get_option(flag);
+  throw Error(ExitCode::usage,
+              fmt::format("{} has no value: give it {}: see --help", flag,
+                          option != app.options.end() ? config::describe_values(*option)
+                                                      : fmt::format("{} ({})", own->get_type_name(),
+                                                                    own->get_description())));
 }
 
 /// CLI11 takes the word after a flag as its value, whatever it is.
@@ -265,7 +314,7 @@ void refuse_malformed(const CLI::App& cli, const App& app, const CommonFlags& co
                   fmt::format("{} is empty: give it a value, or leave it out", flag));
     }
   }
-  if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known, app.options);
+  if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known, app);
   refuse_repeated(cli, given);
 }
 
@@ -279,7 +328,7 @@ void set_options(App& app, const std::string& config, const Given& given,
       warnings.push_back(std::move(warning));
     }
   }
-  for (const GivenFlag& each : given) config::set_from_text(*each.option, each.text, each.flag);
+  for (const GivenFlag& each : given) set(each, app);
   if (!config::reads_deepspeed(app.options)) return;
   for (const std::string& idle : config::leave_out_idle(app.options)) {
     warnings.push_back(fmt::format("{}: {}", config, idle));
@@ -301,6 +350,9 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     line.answer = std::string(version.what()) + "\n";
     return line;
+  } catch (const CLI::ArgumentMismatch&) {
+    const std::string last = argv[argc - 1];
+    refuse_without_value(cli, app, last.substr(0, last.find('=')));
   } catch (const CLI::ParseError& error) {
     throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
   }

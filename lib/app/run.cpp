@@ -16,6 +16,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/status.hpp"
 #include "lib/comm/flight_record.hpp"
+#include "lib/config/flag_names.hpp"
 #include "lib/config/json.hpp"
 
 namespace zeropp::app {
@@ -34,6 +35,15 @@ void keep_outputs(Call& call, const App& app, const CommandLine& line) {
   call.output = line.output;
   call.json = line.json;
   if (app.config_file) call.canonical = app.config_file->canonical;
+}
+
+/// Calls app.resolve, whose refusals name options by their keys: their flags are added.
+void resolve(const App& app, const config::Machine& machine) {
+  try {
+    app.resolve(app.options, machine);
+  } catch (const Error& refusal) {
+    throw Error(refusal.code(), config::with_flags(refusal.what(), app.options));
+  }
 }
 
 /// Runs the program between the start and the end of MPI.
@@ -61,8 +71,7 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
   log::set_muted(!context.is_root());
   context.gpus = find_gpus(world);
   if (app.resolve) {
-    context.agree_on(
-        [&] { app.resolve(app.options, machine_of(context.topology(), context.gpus)); });
+    context.agree_on([&] { resolve(app, machine_of(context.topology(), context.gpus)); });
     agree_on_options();  // again: what files decided, each rank has read from its own disk
   }
   for (const std::string& warning : line.warnings) log::warn(warning);
@@ -77,7 +86,7 @@ ExitCode run_without_ranks(App& app, const std::optional<Error>& parsed, const C
   if (parsed) throw Error(*parsed);
   Call call(app.options, app.name, command);
   keep_outputs(call, app, line);
-  if (app.resolve) app.resolve(app.options, machine_of(comm::Topology{}));
+  if (app.resolve) resolve(app, machine_of(comm::Topology{}));
   for (const std::string& warning : line.warnings) log::warn(warning);
   return app.run_alone(call);
 }

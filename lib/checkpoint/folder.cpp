@@ -73,6 +73,12 @@ std::optional<std::uint64_t> step_of(const std::string& name) {
 
 }  // namespace
 
+std::optional<std::uint64_t> step_of_checkpoint(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path / kManifest, error)) return std::nullopt;
+  return step_of(path.filename().string());
+}
+
 fs::path Folder::complete(std::uint64_t step) const { return root_ / name_of(step); }
 
 fs::path Folder::partial(std::uint64_t step) const {

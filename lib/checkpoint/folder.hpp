@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,10 @@
 #include "lib/checkpoint/manifest.hpp"
 
 namespace zeropp::checkpoint {
+
+/// Step of the checkpoint whose own folder `path` is: one that has a manifest, and the name that
+/// Folder::commit() gives. Nothing for all other paths.
+[[nodiscard]] std::optional<std::uint64_t> step_of_checkpoint(const std::filesystem::path& path);
 
 class Folder {
  public:

@@ -15,9 +15,10 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.checkpoint.load",
         .flag = "--load",
         .field = &c.checkpoint.load,
-        .help = "Folder of checkpoints whose newest the run goes on from; it may be of any number "
-                "of ranks and any stage; without one in the folder, the run begins at the first "
-                "step; empty: none"},
+        .help = "Folder of checkpoints whose newest the run goes on from, or the folder of one of "
+                "them; it may be of any number of ranks and any stage; without one in the folder, "
+                "the run begins at the first step where it saves there, and is refused elsewhere; "
+                "empty: none"},
        {.path = "zeropp.checkpoint.weights",
         .flag = "--load-weights",
         .field = &c.checkpoint.weights,

@@ -128,6 +128,7 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .choices = optim::types()},
        {.path = "optimizer.params.lr",
         .flag = "--lr",
+        .nickname = "learning-rate",
         .field = &c.optimizer.learning_rate,
         .help = "Learning rate",
         .range = between(0, kLargestFloat),

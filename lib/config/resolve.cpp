@@ -142,8 +142,11 @@ void check_exchanged_differences(const zero::Options& zero, const Machine& machi
   if (machine.ranks_per_node == 0) refuse("zeropp.weight_differences {}", kUnequalNodes);
   if (machine.node_count == 1 && machine.world_size > 1) {
     refuse(
-        "zeropp.weight_differences needs several nodes at stage 3, which it sends less between: "
-        "name them (--node-size), choose stage 1 or 2, or leave it out");
+        "zeropp.weight_differences needs several nodes at stage 3, which it sends less between, "
+        "and "
+        "there is one, of {} ranks: give more of them (zpp_train: --node-size below {}, or more "
+        "hosts; zpp_plan: --nodes above 1), choose stage 1 or 2, or leave it out",
+        machine.world_size, machine.world_size);
   }
   if (zero.hpz_partition_size != node) {
     refuse(

@@ -53,24 +53,57 @@ Checkpoints::Checkpoints(const config::TrainConfig& config, const app::Context& 
                          const Tokens& tokens)
     : config_(config), context_(context), tokens_(tokens) {
   const checkpoint::Options& options = config_.checkpoint;
-  if (options.save.empty()) return;
+  if (options.save.empty() && options.load.empty()) return;
   context_.agree_on([&] {
     if (!context_.is_root()) return;
-    const checkpoint::Folder folder(options.save);
-    folder.prepare();
-    const auto steps = folder.steps();
-    if (steps.empty() || goes_on_here()) return;
-    throw Error(ExitCode::usage,
-                fmt::format("--save {} holds a checkpoint after {} steps that this run does not go "
-                            "on from: give --load {} too, or another folder",
-                            options.save, steps.front(), options.save));
+    if (!options.load.empty()) require_source();
+    if (!options.save.empty()) require_own_folder();
   });
-  saver_.emplace(context_.control(), options.save, options.keep);
+  if (!options.save.empty()) saver_.emplace(context_.control(), options.save, options.keep);
+}
+
+std::vector<std::uint64_t> Checkpoints::Source::steps() const {
+  return only ? std::vector{*only} : folder.steps();
+}
+
+Checkpoints::Source Checkpoints::source() const {
+  const std::string& from = config_.checkpoint.load;
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::weakly_canonical(from, error);
+  if (const auto step = checkpoint::step_of_checkpoint(own)) {
+    return {checkpoint::Folder(own.parent_path()), step};
+  }
+  return {checkpoint::Folder(from), std::nullopt};
+}
+
+void Checkpoints::require_source() const {
+  const std::string& from = config_.checkpoint.load;
+  if (goes_on_here() || !source().steps().empty()) return;
+  std::error_code error;
+  throw Error(
+      ExitCode::io,
+      fmt::format("--load {0} {1}: give the folder that --save of an earlier run named, or a "
+                  "step-... folder in it; leave --load out to begin at the first step, or give "
+                  "--save {0} too, to begin there now and go on from it later",
+                  from,
+                  std::filesystem::exists(from, error) ? "has no checkpoint" : "is not there"));
+}
+
+void Checkpoints::require_own_folder() const {
+  const std::string& save = config_.checkpoint.save;
+  const checkpoint::Folder folder(save);
+  folder.prepare();
+  const auto steps = folder.steps();
+  if (steps.empty() || goes_on_here()) return;
+  throw Error(ExitCode::usage,
+              fmt::format("--save {0} holds a checkpoint after {1} steps that this run does not go "
+                          "on from: give --load {0} too, or another folder",
+                          save, steps.front()));
 }
 
 bool Checkpoints::goes_on_here() const {
   const checkpoint::Options& options = config_.checkpoint;
-  if (options.load.empty()) return false;
+  if (options.load.empty() || options.save.empty()) return false;
   std::error_code error;
   return std::filesystem::weakly_canonical(options.save, error) ==
          std::filesystem::weakly_canonical(options.load, error);
@@ -186,12 +219,12 @@ std::uint64_t Checkpoints::load(Session& session) {
 std::uint64_t Checkpoints::load_newest(Session& session) {
   const std::string& from = config_.checkpoint.load;
   if (from.empty()) return 0;
-  const checkpoint::Folder folder(from);
+  const Source source = this->source();
   comm::Control& control = context_.control();
   std::vector<std::uint64_t> steps;
   context_.agree_on([&] {
     if (!context_.is_root()) return;
-    steps = folder.steps();
+    steps = source.steps();
     if (steps.empty() || steps.front() <= config_.train_steps) return;
     throw Error(ExitCode::usage,
                 fmt::format("the newest checkpoint in {} is after {} steps, and the run ends after "
@@ -205,24 +238,25 @@ std::uint64_t Checkpoints::load_newest(Session& session) {
   const zero::LossScale own = session.engine().loss_scale();
   std::optional<comm::AgreedError> damaged;
   for (const std::uint64_t step : steps) {
+    // The last one's error is thrown, not warned of, where none is whole.
+    if (damaged && context_.is_root()) log::warn(damaged->what());
     try {
       session.engine().set_loss_scale(own.state());  // a damaged one may have left its own
-      restore(session, folder, step);
+      restore(session, source.folder, step);
       saved_ = step;
       break;
     } catch (const comm::AgreedError& error) {
       if (error.code() == ExitCode::usage) throw;  // it is whole, and this run is another
       damaged = error;
     }
-    if (context_.is_root()) log::warn(damaged->what());
   }
   if (damaged && saved_ == 0) throw *damaged;
   // Newer ones are set aside only after one was read: where none can be, the machine may be to
   // blame.
   context_.agree_on([&] {
-    if (!context_.is_root() || !saver_ || !goes_on_here()) return;
+    if (!context_.is_root() || !goes_on_here()) return;
     for (const std::uint64_t step : steps) {
-      if (step > saved_) folder.set_aside(step);
+      if (step > saved_) source.folder.set_aside(step);
     }
   });
   return saved_;

@@ -21,14 +21,16 @@ namespace zeropp::train {
 class Checkpoints {
  public:
   /// The references outlive this object. Throws AgreedError where the folder to save to holds
-  /// checkpoints that the run does not go on from.
+  /// checkpoints that the run does not go on from, and where the one to load from holds none,
+  /// unless the run saves to it: a job that starts itself again begins without any.
   Checkpoints(const config::TrainConfig& config, const app::Context& context, const Tokens& tokens);
 
-  /// Restores the newest checkpoint that is whole, and returns how many steps it is after. Damaged
-  /// ones that are newer are named and set aside. Where there is none, which is warned of, the
-  /// weights that the run is to begin with are read, and 0 is returned. Throws AgreedError, and
-  /// changes nothing in the folder, where there are some checkpoints and none can be used, or where
-  /// the one to use is of another model or optimizer.
+  /// Restores the newest checkpoint that is whole, or the one whose own folder is given, and
+  /// returns how many steps it is after. Damaged ones that are newer are named, and set aside where
+  /// the run saves to their folder. Where there is none, which is warned of, the weights that the
+  /// run is to begin with are read, and 0 is returned. Throws AgreedError, and changes nothing in
+  /// the folder, where there are some checkpoints and none can be used, or where the one to use is
+  /// of another model or optimizer.
   std::uint64_t load(Session& session);
 
   /// Saves after `done` steps: completes what is written, begins what is due. The last is complete
@@ -44,6 +46,20 @@ class Checkpoints {
   void commit(Session& session);
   /// Completes the last checkpoint: nothing is left to do when it returns.
   void finish(Session& session);
+  /// The folder of checkpoints to load from, and the step of the one to take where its own folder
+  /// is given.
+  struct Source {
+    checkpoint::Folder folder;
+    std::optional<std::uint64_t> only;
+
+    /// Throws Error(io).
+    [[nodiscard]] std::vector<std::uint64_t> steps() const;
+  };
+  [[nodiscard]] Source source() const;
+  /// Throws Error(io) where there is no checkpoint to load and the run does not save there.
+  void require_source() const;
+  /// Throws Error where the folder to save to cannot be used.
+  void require_own_folder() const;
   /// Whether the run goes on from the folder that it saves to.
   [[nodiscard]] bool goes_on_here() const;
   /// Loads as load() does, without weights of another file.

@@ -2,6 +2,8 @@
 """Wrong flags, keys, values and rank counts: one line that names the key and the remedy, exit code 2 (3
 where the machine does not fit), no file, no hang."""
 
+import json
+
 import zpp
 
 
@@ -14,11 +16,36 @@ class Flags(zpp.TestCase):
                                ("--qgz", "--zero-quantized-gradients")):
             self.check_fails(self.train(1, nickname), zpp.USAGE, f"(nearest: {flag})")
 
+    def test_names_of_other_programs_name_their_flags(self):
+        for other, flag in (("--learning-rate", "--lr"), ("--model-preset", "--model"), ("--model-size=7b", "--model"),
+                            ("--gradient-clipping", "--clip-grad"), ("--load-checkpoint", "--load"),
+                            ("--zero-quantized-weight", "--zero-quantized-weights")):
+            with self.subTest(other=other):
+                self.check_fails(self.train(1, other), zpp.USAGE, f"(nearest: {flag})")
+
     def test_argument_without_flag(self):
         self.check_fails(self.train(1, "verbose"), zpp.USAGE, '"verbose"', "--help")
 
     def test_flag_without_value(self):
-        self.check_fails(self.train(1, "--lr"), zpp.USAGE, "--lr", "--help")
+        for flag, allowed in (("--lr", "a finite number"), ("--output", "DIR (Folder"), ("--json", "FILE ("),
+                              ("--moments", "one of fp32, bf16, int8"), ("--config", "FILE.json (")):
+            with self.subTest(flag=flag):
+                result = zpp.launch([(1, [*zpp.train_command(), flag])], cwd=self.folder).end()
+                self.check_fails(result, zpp.USAGE, f"{flag} has no value: give it {allowed}", "see --help")
+
+    def test_boolean_with_a_value(self):
+        """True or false, and the value counts; all else is refused, with what is allowed."""
+        for words in (["--bf16=maybe"], ["--no-bf16=maybe"], ["--bf16=1"], ["--bf16=on"]):
+            with self.subTest(words=words):
+                self.check_fails(self.train(1, *words), zpp.USAGE, words[0].partition("=")[0],
+                                 "must be true or false", "not ")
+        config = self.write_json("run.json", {"bf16": {"enabled": True}})
+        for words, on in ((["--bf16=true"], True), (["--bf16=false"], False), (["--config", config], True),
+                          (["--config", config, "--bf16=false"], False), (["--config", config, "--no-bf16"], False),
+                          (["--config", config, "--no-bf16=true"], False), (["--no-bf16=false"], True)):
+            with self.subTest(words=words):
+                self.check_ok(self.train(1, *words))
+                self.assertEqual(json.loads(self.trace()[0]["config_json"])["bf16"]["enabled"], on)
 
     def test_value_out_of_range(self):
         self.check_fails(self.train(2, "--zero-stage", "4"), zpp.USAGE, "--zero-stage", "0 to 3", "4")
@@ -74,11 +101,15 @@ class Flags(zpp.TestCase):
 
     def test_flag_without_effect(self):
         self.check_fails(self.train(1, "--weight-codec", "int8:64"), zpp.USAGE, "zeropp.weight_codec",
-                         "zero_quantized_weights")
+                         "zero_quantized_weights", "(--weight-codec)", "--zero-quantized-weights")
+
+    def test_two_precisions(self):
+        self.check_fails(self.train(1, "--bf16", "--fp16"), zpp.USAGE, "fp16.enabled and bf16.enabled",
+                         "(flags: --fp16, --bf16)")
 
     def test_feature_at_a_lower_stage(self):
         self.check_fails(self.train(2, "--zero-stage", "2", "--zero-hpz-partition-size", "2"), zpp.USAGE,
-                         "zero_hpz_partition_size", "stage 2")
+                         "zero_hpz_partition_size", "stage 2", "(flags: --zero-hpz-partition-size, --zero-stage)")
         self.check_fails(self.train(2, "--zero-stage", "0", "--zero-quantized-weights"), zpp.USAGE,
                          "zero_quantized_weights", "stage 0")
 
@@ -128,7 +159,7 @@ class Sizes(zpp.TestCase):
 
     def test_heads_do_not_divide_the_hidden_size(self):
         self.check_fails(self.train(2, "--hidden-size", "32", "--num-attention-heads", "3"), zpp.USAGE,
-                         "hidden_size 32", "num_attention_heads 3")
+                         "hidden_size 32", "num_attention_heads 3", "--hidden-size, --num-attention-heads")
 
     def test_vocabulary_smaller_than_the_source(self):
         self.check_fails(self.train(2, "--vocab-size", "3"), zpp.USAGE, "3", "vocab")

@@ -7,6 +7,7 @@ import shutil
 
 import h5py
 
+import validate
 import zpp
 
 EVALUATIONS = ["--eval-interval", "2", "--eval-iters", "3"]
@@ -156,7 +157,9 @@ class Checker(zpp.TestCase):
             os.truncate(copy(), original.stat().st_size * 2 // 3)
             self.check_invalid(self.folder / "copy.h5")
         with self.subTest("no file"):
-            self.check_invalid(self.folder / "nowhere.h5")
+            missing = validate.run("check", original, self.folder / "nowhere.h5")
+            self.assertEqual((missing.returncode, missing.stdout), (zpp.IO, ""), missing)
+            self.assertRegex(missing.stderr, r"^zpp-validate check: error: .*/nowhere.h5 cannot be read: .*\n$")
         self.check_valid(original)
 
     def test_one_thing_changed(self):

@@ -294,6 +294,46 @@ class Restart(zpp.TestCase):
         result = self.run_to(4, "--load", self.kept, ranks=1, code=zpp.IO)
         self.assertEqual(len(result.errors()), 1, result)
         self.assertIn("is not a checkpoint's manifest", result.errors()[0])
+        self.assertEqual(result.stderr.count("is not a checkpoint's manifest"), 1, result)
+        self.assertEqual(names(self.kept), ["step-000000002"])
+
+    def test_of_several_that_are_damaged_each_is_named_once(self):
+        self.run_to(4, *self.save("--save-interval", "2"), ranks=1)
+        for step in (2, 4):
+            flip(self.kept / f"step-{step:09}" / "manifest.json", 100)
+        for words in (["--load", self.kept], self.both()):
+            result = self.run_to(6, *words, ranks=1, code=zpp.IO)
+            for step in (2, 4):
+                self.assertEqual(result.stderr.count(f"step-{step:09}/manifest.json is not"), 1, result)
+            self.assertEqual(names(self.kept), ["step-000000002", "step-000000004"])
+
+    def test_one_of_several_is_chosen_by_its_own_folder(self):
+        """By a path with a slash at its end and by a link too; the folder of all stays as it is."""
+        self.run_to(6, "--deterministic")
+        whole = self.bits()[0]
+        self.run_to(4, "--deterministic", *self.save("--save-interval", "2"))
+        (self.folder / "link").symlink_to(self.kept / "step-000000002")
+        for path in (self.kept / "step-000000002", f"{self.kept}/step-000000002/", self.folder / "link"):
+            with self.subTest(path=path):
+                result = self.run_to(6, "--deterministic", "--load", path)
+                self.assertIn("resuming after step 2 of 6", result.stdout)
+                self.assertEqual(self.bits()[0], whole)
+        result = self.run_to(6, "--save", self.kept, "--load", self.kept / "step-000000002", ranks=1, code=zpp.USAGE)
+        self.assertIn("holds a checkpoint after 4 steps", result.errors()[0])
+        self.assertEqual(names(self.kept), ["step-000000002", "step-000000004"])
+
+    def test_a_folder_without_a_checkpoint_is_refused(self):
+        """Mistyped, empty, or of another kind; unless the run saves there, nothing is begun."""
+        self.run_to(2, *self.save(), ranks=1)
+        (self.out / "train.h5").unlink()
+        (self.folder / "empty").mkdir()
+        for path, why in ((self.folder / "checkpoint", "is not there"), (self.folder / "empty", "has no checkpoint"),
+                          (self.kept / "step-000000007", "is not there"), (self.folder, "has no checkpoint")):
+            for saving in ([], ["--save", self.folder / "elsewhere"]):
+                with self.subTest(path=path, saving=saving):
+                    result = self.train(2, "--load", path, *saving)
+                    self.check_fails(result, zpp.IO, f"--load {path} {why}", "leave --load out", f"--save {path} too")
+                    self.assertFalse((self.folder / "elsewhere").exists())
 
     def test_a_folder_of_another_run_is_not_written_to(self):
         self.run_to(2, *self.save(), ranks=1)

@@ -1,6 +1,7 @@
 # ctest: name=needed_modules timeout=120 labels=cli
 """Scripts of jobscripts/ ask for the Python modules that they need after their runs before the first: each names what
-the commands that it calls import, and refuses a Python without it in one line, with the remedy, and leaves nothing."""
+the commands that it calls import, and refuses a Python without it in one line, with the remedy, and leaves nothing.
+Examples say what to install."""
 
 import ast
 import os
@@ -138,6 +139,15 @@ class NeededModules(zpp.TestCase):
                                                   "axes": {"rate": {"1gbit": {"network": {"rate": "1gbit"}}}}})
         done = local_script.run(self.bare, LOCAL / "netns_study.py", linked, "--results", self.folder / "results")
         self.refused(done, "netns_study: error: ", code=zpp.ENVIRONMENT, modules="h5py, numpy, matplotlib")
+
+    def test_examples_say_what_to_install(self):
+        examples = sorted((zpp.SOURCE / "examples").glob("*/*.py"))
+        self.assertGreater(len(examples), 4)
+        for path in examples:
+            with self.subTest(path.parent.name + "/" + path.name):
+                done = local_script.run(self.bare, path, cwd=self.folder)
+                self.refused(done, f"{path}: error: ", code=1, modules="has no module torch")
+                self.assertIn("pip install 'torch>=2.9'", done.stderr)
 
     def refused(self, done, begin, code=zpp.USAGE, modules=""):
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (code, "", 1), done)

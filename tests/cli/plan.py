@@ -375,6 +375,13 @@ class Searches(Program):
         rows = self.rows(plan)
         self.assertEqual({row["nodes"] for row in rows}, {1, 2})
         self.assertIn("the best of each number of nodes", result.stdout)
+        first = next(row for row in rows if row["nodes"] == 2)
+        self.assertIn(f"the first encodes weights ({first['weight_codec']})", result.stdout)
+        self.assertIn(f"gradients ({first['gradient_codecs']}), which may cost held-out loss: "
+                      "docs/howto/safe-compression.md has what was measured", result.stdout)
+        exact, _ = self.planned("search", *MODEL, "--nodes", "1,2", "--minimum-weight-bits", "16",
+                                "--minimum-gradient-bits", "16", "--no-weight-differences")
+        self.assertNotIn("safe-compression", exact.stdout)
         across = [row["bytes_inter_node"] for row in rows if row["nodes"] == 2]
         self.assertEqual(across, sorted(across))
         # Weights are gathered once a step at stage 1; at stage 3 with hpZ also inside the nodes, which is more there.
@@ -523,7 +530,15 @@ class Searches(Program):
             with self.subTest(nodes=nodes):
                 self.assertEqual(self.plan("search", *MODEL, f"--nodes={nodes}").code, zpp.USAGE)
         self.refused("search", *MODEL, "--goal", "beauty", parts=("--goal", "bytes"))
-        self.refused("search", *MODEL, "--step", "3", parts=("--step",))
+        self.refused("search", *MODEL, "--step", "3", parts=("--step", "zpp_plan estimate, ", "have it"))
+        for command in ([], ["estimate"], ["time"]):
+            with self.subTest(command=command):
+                self.refused(*command, *MODEL, "--goal", "time", parts=("--goal (zpp_plan search has it)",))
+                self.refused(*command, *MODEL, "--memory-limit", "80",
+                             parts=("--memory-limit (zpp_plan compare, zpp_plan search have it)",))
+                self.refused(*command, *MODEL, "--nodes", "2,4", parts=("zpp_plan search takes several numbers",))
+                self.refused(*command, *MODEL, "--nodes", "two", parts=('not "two"',))
+        self.refused("--table", parts=("--table (zpp_plan savings has it)",))
         self.refused("search", *MODEL, "--weight-differences", "--no-zero-quantized-weights",
                      parts=("zeropp.weight_differences", "no effect"))
         self.refused("search", *MODEL, "--no-weight-differences", "--weight-difference-codec", "int3:128",

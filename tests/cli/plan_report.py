@@ -74,13 +74,16 @@ class PlanReport(zpp.TestCase):
                  {"ZEROPP_PYTHON": "/none/python3"}),
                 (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "install python3-numpy",
                  {"ZEROPP_PYTHON": str(bare)}),
-                (["--output", self.out], zpp.USAGE, "TRACE", {}), (["none.h5"], zpp.USAGE, "--output", {})):
+                (["--output", self.out], zpp.USAGE, "TRACE", {}), (["none.h5"], zpp.USAGE, "--output", {}),
+                (["none.h5", "--output", self.out], zpp.IO, "none.h5 cannot be read: No such file", {}),
+                ([self.folder, "--output", self.out], zpp.IO, "cannot be read: Is a directory", {})):
             with self.subTest(words=words, env=env):
                 errors = self.report(*words, code=code, env=env).errors("zpp_plan")
                 self.assertEqual(len(errors), 1)
                 self.assertIn(part, errors[0])
         self.assertFalse(self.out.exists())
-        self.assertIn("not all VALID", self.report(self.folder / "none.h5", "--output", self.out,
+        (self.folder / "text.h5").write_text("no trace")
+        self.assertIn("not all VALID", self.report(self.folder / "text.h5", "--output", self.out,
                                                    code=zpp.INVALID).stdout)
 
 

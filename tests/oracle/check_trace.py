@@ -639,11 +639,12 @@ class CheckTrace(unittest.TestCase):
         for size in (0, 10, len(image_) // 2, len(image_) - 1):
             self.path.write_bytes(image_[:size])
             self.assert_invalid("cannot be read")
-        self.path.unlink()
-        self.assert_invalid("cannot be read")
 
     def test_the_program(self):
         self.assertEqual(self.run_program().returncode, 2)
+        done = self.run_program(self.path)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (5, "", 1), done)
+        self.assertIn(f"{self.path} cannot be read: No such file", done.stderr)
         write(self.path, *make(FEATURES))
         done = self.run_program(self.path)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "VALID\n", ""))

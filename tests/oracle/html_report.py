@@ -33,6 +33,7 @@ class HtmlReport(unittest.TestCase):
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = pathlib.Path(temporary.name)
         cls.valid, cls.invalid = html_case.planted(cls.folder)
+        (cls.folder / "none.h5").write_text("no trace")
         cls.code, cls.printed = call(*cls.valid, cls.invalid, cls.folder / "none.h5", "--output", cls.folder / "all",
                                      "--title", html_case.SCRIPT)
         cls.source = (cls.folder / "all" / "report.html").read_text(encoding="utf-8")

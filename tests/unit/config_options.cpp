@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "lib/base/error.hpp"
+#include "lib/config/flag_names.hpp"
 #include "lib/config/groups.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
@@ -40,6 +41,24 @@ std::string document(const std::string& path, const std::string& value, const st
   const auto dot = path.find('.');
   if (dot == std::string::npos) return "{\"" + path + "\":" + value + "}";
   return "{\"" + path.substr(0, dot) + "\":" + document(path.substr(dot + 1), value, other) + "}";
+}
+
+TEST(ConfigOptions, FlagsStandBehindTheKeysOfAMessage) {
+  TrainConfig config;
+  const auto table = options(config);
+  const auto same = [&](const std::string& message) {
+    EXPECT_EQ(with_flags(message, table), message);
+  };
+  EXPECT_EQ(with_flags("fp16.enabled and bf16.enabled: leave one out", table),
+            "fp16.enabled and bf16.enabled: leave one out (flags: --fp16, --bf16)");
+  EXPECT_EQ(with_flags("lower gradient_clipping.", table),
+            "lower gradient_clipping. (flag: --clip-grad)");
+  EXPECT_EQ(
+      with_flags("zeropp.weight_codec (--weight-codec) needs zero_optimization.stage 3", table),
+      "zeropp.weight_codec (--weight-codec) needs zero_optimization.stage 3 (flag: "
+      "--zero-stage)");
+  same("--lr: give more");
+  same("of a seed, train_batch_sizes, my.bf16.enabled, bf16.enabled.too and zeropp.weight_codecs");
 }
 
 TEST(ConfigOptions, PathsAndFlagsAreUniqueAndDescribed) {

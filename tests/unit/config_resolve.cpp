@@ -203,7 +203,9 @@ TEST(ConfigResolve, WeightDifferencesNeedACopyInEachOfSeveralNodes) {
   EXPECT_TRUE(resolved(text(3, qwz), machine(4, 1)).zero.has_secondary());  // of each rank's own
   EXPECT_THAT(refusal(text(3, qwz + hpz), machine(4, 1)),
               HasSubstr("needs zero_optimization.zero_hpz_partition_size 1"));
-  EXPECT_THAT(refusal(text(3, qwz + hpz), machine(1, 2)), HasSubstr("several nodes"));
+  EXPECT_THAT(refusal(text(3, qwz + hpz), machine(1, 2)),
+              AllOf(HasSubstr("several nodes"), HasSubstr("there is one, of 2 ranks"),
+                    HasSubstr("--node-size below 2"), HasSubstr("--nodes above 1")));
   const auto with = [&](const std::string& own) {
     return refusal(text(3, qwz + hpz, "," + own), machine(2, 2));
   };

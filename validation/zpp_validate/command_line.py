@@ -4,6 +4,8 @@ import argparse
 
 from zpp_validate.commands import COMMANDS
 
+IO = 5  # docs/reference/exit-codes.md
+
 
 class Parser(argparse.ArgumentParser):
     example = None
@@ -18,6 +20,17 @@ def positive(text):
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return value
+
+
+def require_readable(asked, paths):
+    """Ends the command of the parser `asked` with code 5, in one line, where one of its files cannot be opened: that is
+    no verdict about a trace."""
+    for path in paths:
+        try:
+            with open(path, "rb"):
+                pass
+        except OSError as error:
+            asked.exit(IO, f"{asked.prog}: error: {path} cannot be read: {error.strerror}: check the path\n")
 
 
 def details(description):

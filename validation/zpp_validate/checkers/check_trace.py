@@ -7,7 +7,7 @@ Of zpp_kernels (kernels_trace.py): do times and shares follow from the samples a
 shapes? Of zpp_converge (converge_checker.py): is the matrix whole, and do its bounds and contracts hold?
 Of zpp_plan (plan_checker.py): do planned bytes, messages and memory follow from units and configuration?
 
-Exit codes: 0 valid, 1 invalid, 2 usage.
+Exit codes: 0 valid, 1 invalid, 2 usage, 5 a file cannot be opened: none is judged then.
 """
 
 import json
@@ -437,8 +437,10 @@ def verdicts(paths):
 def main(words):
     parser = command_line.parser("check", __doc__)
     parser.add_argument("trace", nargs="+", help="HDF5 files that the programs wrote")
+    paths = parser.parse_args(words).trace
+    command_line.require_readable(parser, paths)
     status = 0
-    for valid, lines in verdicts(parser.parse_args(words).trace):
+    for valid, lines in verdicts(paths):
         print("\n".join(lines))
         status = status if valid else 1
     return status

@@ -9,7 +9,7 @@ between the configurations of runs of one program is listed. The same traces giv
 as text, whatever it is.
 
 Exit codes: 0 all are VALID, 1 some are not (the page says which, and why), 2 usage, 3 a Python module is missing, 5
-cannot write.
+a trace cannot be opened, or the page cannot be written.
 """
 
 import hashlib
@@ -193,6 +193,7 @@ def main(words):
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where report.html goes")
     parser.add_argument("--title", default="zeropp report", help="of the page [zeropp report]")
     arguments = parser.parse_args(words)
+    command_line.require_readable(parser, arguments.traces)
     text, is_valid = report(arguments.traces, arguments.title)
     path = arguments.output / "report.html"
     try:
