@@ -6,12 +6,14 @@
 // lives. Before any group is aborted, the own flags are raised beyond all numbers, so that no
 // stream waits for a rank that has died; no operation begins or is waited for from then on.
 //
-// Why that neither hangs nor touches freed memory: the flags are this GPU's own, and are written on
-// a stream that waits for nothing, under the deadline of an abort. A rank that is late cannot lower
-// them (raise_flags()). They outlive what is called at an abort, which the destructor takes back
-// first. Stores into the memory of a rank that has ended or died go to where that memory is still
-// mapped here: CUDA keeps shared memory as long as somebody maps it. Source: NCCL's device API
-// (windows, LSA teams), and its own collectives by copy engines, which wait the same way.
+// Why that neither hangs nor stores where it must not: the flags are this GPU's own, and are
+// written on a stream that waits for nothing, under the deadline of an abort. A rank that is late
+// cannot lower them (raise_flags()). They outlive what is called at an abort, which the destructor
+// takes back first. Stores into the memory of a rank that has ended or died go to where that memory
+// is still mapped here: CUDA keeps shared memory as long as somebody maps it. A kernel that still
+// stores when the communicator of its own rank is aborted, which takes the mapping away, ends with
+// an error of CUDA, in a process that is ending. Source: NCCL's device API (windows, LSA teams),
+// and its own collectives by copy engines, which wait the same way.
 #pragma once
 
 #include <nccl.h>
