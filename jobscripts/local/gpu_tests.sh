@@ -6,7 +6,7 @@
 #   --build DIR      of zeropp, with CUDA and tests [build-cuda]
 #   --results DIR    [results]
 #   --machine NAME   [N and the GPU's name]
-#   --tests REGEX    only the tests whose names match [all]
+#   --tests REGEX    only the entries of CTest whose names match, such as mpi_zero.cuda-nccl [all]
 #   --parallel N     tests at once [4]
 #   --limit SECONDS  time limit of one sanitized program [300]
 #   --tools LIST     of compute-sanitizer: of memcheck,racecheck,initcheck,synccheck, or '' for none [all]

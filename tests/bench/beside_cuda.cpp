@@ -194,27 +194,34 @@ struct Bench {
       const double gathers = measure(gathering(gather, 4), {exchanges, exchange, 0}).first;
       const double exchanged = measure(gathering(gather, 0), {exchanges, exchange, 4}).second;
       const double seconds = kShortest + 4 * (gathers + exchanged);
-      report_pair(way, part, {gathers, exchanged},
-                  measure(gathering(gather, count(seconds, gathers)),
-                          {exchanges, exchange, count(seconds, exchanged)}));
+      const Line first = gathering(gather, count(seconds, gathers));
+      const Line second{exchanges, exchange, count(seconds, exchanged)};
+      report_pair(way, part, {gathers, exchanged}, measure(first, second), first.times,
+                  second.times);
     }
   }
 
+  /// The rate of both beside each other is all bytes over the time of the line that ends last:
+  /// the first to end leaves the link to the other.
   void report_pair(const std::string& way, std::size_t part, const Times& alone,
-                   const Times& together) {
+                   const Times& beside, std::size_t gathers, std::size_t exchanged) {
     pairs.push_back({{"way", way},
                      {"bytes_a_peer", part},
                      {"gather_seconds", alone.first},
                      {"exchange_seconds", alone.second},
-                     {"gather_beside_exchange_seconds", together.first},
-                     {"exchange_beside_gather_seconds", together.second}});
+                     {"gathers", gathers},
+                     {"exchanges", exchanged},
+                     {"gather_beside_exchange_seconds", beside.first},
+                     {"exchange_beside_gather_seconds", beside.second}});
     if (world.control().rank() != 0) return;
     const double sent = 1e-9 * static_cast<double>(part) * (world.size() - 1);
+    const double last = std::max(static_cast<double>(gathers) * beside.first,
+                                 static_cast<double>(exchanged) * beside.second);
     std::printf(
-        "%-10s %9zu bytes a peer  gather %6.1f GB/s, exchange %6.1f; together %6.1f and %6.1f, "
-        "%6.1f in all\n",
-        way.c_str(), part, sent / alone.first, sent / alone.second, sent / together.first,
-        sent / together.second, sent / together.first + sent / together.second);
+        "%-10s %9zu bytes a peer  gather %6.1f GB/s, exchange %6.1f; beside each other %6.1f and "
+        "%6.1f, both %6.1f\n",
+        way.c_str(), part, sent / alone.first, sent / alone.second, sent / beside.first,
+        sent / beside.second, static_cast<double>(gathers + exchanged) * sent / last);
   }
 
   void report(const std::string& way, std::size_t part, double once, double alone,

@@ -1,5 +1,5 @@
 // The World of a test that runs under mpirun, and the device that it runs on: the host, or, in the
-// entries named NAME.cuda-TRANSPORT.npN, GPUs.
+// entries named PROGRAM.cuda-TRANSPORT.npN, GPUs.
 #pragma once
 
 #include <vector>

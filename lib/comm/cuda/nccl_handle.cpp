@@ -151,16 +151,19 @@ ForcedEnd NcclHandle::forced_end(std::span<NcclHandle* const> handles, const std
   for (NcclHandle* const handle : handles) {
     const ncclComm_t comm = std::exchange(handle->comm_, nullptr);
     if (comm == nullptr) continue;
-    groups += fmt::format("{}'{}' after '{}'", groups.empty() ? "" : ", ", handle->group_,
-                          handle->operation_);
+    groups += fmt::format("{}'{}', rank {}, after '{}'", groups.empty() ? "" : "; ", handle->group_,
+                          handle->rank_, handle->operation_);
     forced.aborts.emplace_back([comm, device] {
       (void)cudaSetDevice(device);
       (void)ncclCommAbort(comm);
     });
   }
-  forced.give_up = [groups = std::move(groups), rank = handles.front()->rank_, cause] {
-    fmt::print(stderr, "zeropp: NCCL groups of rank {} could not be ended: {}{}{}\n", rank, groups,
-               cause.empty() ? "" : ": ", cause);
+  forced.give_up = [groups = std::move(groups), cause] {
+    const std::string line = fmt::format(
+        "zeropp: NCCL groups could not be ended, so this process ends: {}{}{}; look for a rank "
+        "that hangs, with the flight records of all\n",
+        groups, cause.empty() ? "" : ": ", cause);
+    std::fputs(line.c_str(), stderr);
     _exit(static_cast<int>(ExitCode::watchdog));
   };
   return forced;

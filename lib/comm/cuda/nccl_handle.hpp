@@ -5,7 +5,8 @@
 // stream that does not finish is Error(watchdog); both name group, operation and rank. All
 // communicators of the process are aborted before they are thrown: kernels of others may wait for
 // the same rank, and none may keep the device busy while the stack unwinds, since freeing device
-// memory waits for it.
+// memory waits for it. Where another exception passes, each communicator is aborted for itself, as
+// its owner goes: who catches it may go on with other groups.
 //
 // While handles live, every wait of the host for a stream of the GPU looks at all of them
 // (lib/device/cuda/stream_watch.hpp).
