@@ -140,7 +140,7 @@ std::string nearest_flag(const std::string& name, const std::vector<std::string>
     return !called.empty() && (each.nickname == called || ("." + each.path).ends_with(key));
   });
   if (option != options.end()) return option->flag;
-  const std::string spelt = nearest(name, known);
+  std::string spelt = nearest(name, known);
   if (edit_distance(name, spelt) <= kMisspelt) return spelt;
   std::string longest;
   for (const std::string& flag : known) {
