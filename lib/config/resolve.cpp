@@ -143,10 +143,9 @@ void check_exchanged_differences(const zero::Options& zero, const Machine& machi
   if (machine.node_count == 1 && machine.world_size > 1) {
     refuse(
         "zeropp.weight_differences needs several nodes at stage 3, which it sends less between, "
-        "and "
-        "there is one, of {} ranks: give more of them (zpp_train: --node-size below {}, or more "
-        "hosts; zpp_plan: --nodes above 1), choose stage 1 or 2, or leave it out",
-        machine.world_size, machine.world_size);
+        "and there is one, of {0} ranks: give more of them (zpp_train: --node-size below {0}, or "
+        "more hosts; zpp_plan: --nodes above 1), choose stage 1 or 2, or leave it out",
+        machine.world_size);
   }
   if (zero.hpz_partition_size != node) {
     refuse(

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -75,7 +74,9 @@ void NcclHandle::fail(ncclResult_t status) {
 }
 
 Error NcclHandle::ended(ExitCode code, const std::string& message) {
-  abort_live(this, message);
+  std::vector<NcclHandle*> handles = live_handles();
+  handles.push_back(this);  // which may not live yet; a communicator is taken once in any case
+  abort(handles, message);
   return {code, message};
 }
 
@@ -83,12 +84,6 @@ void NcclHandle::let_all_go() {
   for (const NcclHandle* const handle : live_handles()) {
     if (handle->let_go_) handle->let_go_();
   }
-}
-
-void NcclHandle::abort_live(NcclHandle* first, const std::string& cause) noexcept {
-  std::vector<NcclHandle*> handles{first};  // which may not live yet
-  std::ranges::remove_copy(live_handles(), std::back_inserter(handles), first);
-  abort(handles, cause);
 }
 
 std::string NcclHandle::words(const std::string& what) const {

@@ -99,8 +99,6 @@ class NcclHandle {
   /// lie behind the work of another. `cause` is the error that they are ended for; said where they
   /// cannot be ended, and so not be thrown.
   static void abort(std::span<NcclHandle* const> handles, const std::string& cause) noexcept;
-  /// Aborts the communicators of `first` and of all handles that live.
-  static void abort_live(NcclHandle* first, const std::string& cause) noexcept;
   /// What ends the communicators of `handles`, which do not have them any more.
   [[nodiscard]] static ForcedEnd forced_end(std::span<NcclHandle* const> handles,
                                             const std::string& cause);
