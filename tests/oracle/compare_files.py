@@ -101,7 +101,7 @@ class Compare(unittest.TestCase):
         self.assertEqual({name: row["verdict"] for name, row in rows.items()},
                          {"encode/int8:256/bf16/1024": "same", "decode/int8:256/bf16/1024": "slower",
                           "adamw/int8:256/bf16/1024": "same"})
-        # As metrics, each kernel is a row.
+        # Each kernel is a row of the metrics.
         metrics = validate.run("prometheus", self.folder / "comparison.json")
         metrics.check_returncode()
         self.assertEqual(sum(line.startswith("zeropp_comparison_time_ratio{") for line in metrics.stdout.splitlines()),

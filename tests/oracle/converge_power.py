@@ -64,7 +64,7 @@ class Power(unittest.TestCase):
                 shift = effect * np.sqrt(count) / 0.004
                 self.assertAlmostEqual(power.found(count, 0.004, effect, 0.01),
                                        stats.nct.sf(stats.t.ppf(0.995, count - 1), count - 1, shift), places=3)
-        # Of so many pairs the spread is known, and the mean is normal.
+        # The spread of so many pairs is known, and the mean is normal.
         count, margin, level = 20001, 0.0001, 0.05
         reach = stats.norm.ppf(1 - level)
         for effect in (0.0, 0.00004):

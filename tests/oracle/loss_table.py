@@ -11,7 +11,7 @@ import unittest
 
 import zpp
 
-# Of the interval of three differences whose spread is 1: Student's t for 2 degrees of freedom.
+# Half-width of the interval of three differences whose spread is 1: Student's t for 2 degrees of freedom.
 HALF = 4.302653 / 3 ** 0.5
 
 
