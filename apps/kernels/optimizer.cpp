@@ -44,6 +44,13 @@ optim::Options options(Moments moments) {
 constexpr std::uint64_t kStep = 10;
 
 enum AdamWArray : std::size_t { kGradient, kWeight, kM, kV, kMScales, kVScales, kNarrow, kImage };
+constexpr Moments kEveryKind[] = {Moments::fp32, Moments::bf16, Moments::int8};
+
+/// A row's name of how moments are kept, behind `before`; fp32 has none.
+std::string with_moments(std::string before, Moments moments) {
+  if (moments == Moments::fp32) return before;
+  return before.append(before.empty() ? "" : ",").append("moments=").append(enum_name(moments));
+}
 
 /// A moment before the update, as it is kept, and what is kept of it after.
 class KeptMoment {
@@ -220,8 +227,8 @@ constexpr optim::Step kImageStep{kStep, {.mean = kMean, .clip = 1.0F}};
 
 /// A step of AdamW and, behind it, the codec: two kernels.
 Call bind_update_then_encode(const Set& set, const ComputeDevice& device,
-                             const codec::CodecSpec& spec, Dtype rounded) {
-  const Call update = bind_adamw(set, device, Dtype::fp32, Moments::fp32);
+                             const codec::CodecSpec& spec, Dtype rounded, Moments moments) {
+  const Call update = bind_adamw(set, device, Dtype::fp32, moments);
   return [&set, update,
           codec = codec::Codec(spec, rounded, device.backend).rounding()](StreamHandle stream) {
     update(stream);
@@ -233,8 +240,8 @@ Call bind_update_then_encode(const Set& set, const ComputeDevice& device,
 
 /// An update and the image of its weights, by one kernel.
 Call bind_update_image(const Set& set, const ComputeDevice& device, const codec::CodecSpec& spec,
-                       Dtype rounded) {
-  const std::vector<UpdatePiece> pieces = pieces_of(set, Dtype::fp32, Moments::fp32);
+                       Dtype rounded, Moments moments) {
+  const std::vector<UpdatePiece> pieces = pieces_of(set, Dtype::fp32, moments);
   const codec::Codec codec(spec, rounded);
   const optim::ImageFormat format = *zero::image_format(spec, rounded);
   const std::size_t n = set[kWeight].count;
@@ -256,11 +263,11 @@ Call bind_update_image(const Set& set, const ComputeDevice& device, const codec:
   static_assert(optim::kImageTile == optim::kUpdatePiece, "a piece a tile");
   const auto piece_table = std::make_shared<Table<UpdatePiece>>(pieces, device);
   const auto tile_table = std::make_shared<Table<optim::ImageTile>>(tiles, device);
-  return [=, given = options(Moments::fp32),
-          update = optim::variant_of(options(Moments::fp32)).tiles_on(device.memory)](
-             StreamHandle stream) {
-    update(given, kImageStep, format, piece_table->all(), tile_table->all(), stream);
-  };
+  return
+      [=, given = options(moments),
+       update = optim::variant_of(options(moments)).tiles_on(device.memory)](StreamHandle stream) {
+        update(given, kImageStep, format, piece_table->all(), tile_table->all(), stream);
+      };
 }
 
 /// Checks that the image is, to the byte, that of the weights that are there.
@@ -278,15 +285,15 @@ std::string check_image(const codec::CodecSpec& spec, Dtype rounded, std::size_t
 
 /// Both ways declare what one pass moves, so that their rates compare as their times do.
 Problem adamw_image_of(std::size_t n, const codec::CodecSpec& spec, Dtype rounded, bool in_one_pass,
-                       const Source& source) {
-  Problem problem = adamw_of(n, Dtype::fp32, Moments::fp32, source);
+                       Moments moments, const Source& source) {
+  Problem problem = adamw_of(n, Dtype::fp32, moments, source);
   const codec::Codec codec(spec, rounded);
   problem.work.written += real(codec.wire_bytes(n));
   problem.work.operations += encode_operations(codec) * real(n);
   problem.arrays.push_back({"image", codec.wire_bytes(n) / sizeof(float)});
   problem.bind = [=](const Set& set, const ComputeDevice& device, StreamHandle) {
-    return in_one_pass ? bind_update_image(set, device, spec, rounded)
-                       : bind_update_then_encode(set, device, spec, rounded);
+    return in_one_pass ? bind_update_image(set, device, spec, rounded, moments)
+                       : bind_update_then_encode(set, device, spec, rounded, moments);
   };
   problem.check = [=, check_weights = problem.check](const Results& results) {
     const std::string found = check_weights(results);
@@ -368,10 +375,9 @@ Problem add_of(std::size_t n, const Source& source) {
 std::vector<Case> updates(const Choice& choice) {
   std::vector<Case> cases;
   for (const Dtype narrow : choice.dtypes) {
-    for (const Moments moments : {Moments::fp32, Moments::bf16, Moments::int8}) {
-      const bool wide = moments == Moments::fp32;
+    for (const Moments moments : kEveryKind) {
       cases.push_back(
-          {std::string(adamw.name), wide ? "-" : "moments=" + std::string(enum_name(moments)),
+          {std::string(adamw.name), moments == Moments::fp32 ? "-" : with_moments("", moments),
            std::string(name_of(narrow)), std::to_string(choice.values),
            [n = choice.values, narrow, moments, source = choice.source](const ComputeDevice&) {
              return adamw_of(n, narrow, moments, source);
@@ -388,14 +394,18 @@ std::vector<Case> updates_with_image(const Choice& choice) {
   for (const codec::CodecSpec& spec : choice.codecs) {
     for (const Dtype rounded : choice.dtypes) {
       if (!zero::image_format(spec, rounded)) continue;
-      for (const bool in_one_pass : {false, true}) {
-        if (in_one_pass && choice.backend != Backend::cuda) continue;
-        cases.push_back({std::string(adamw_encode.name),
-                         (in_one_pass ? "one-kernel:" : "two-kernels:") + codec::to_string(spec),
-                         std::string(name_of(rounded)), std::to_string(choice.values),
-                         [=, n = choice.values, source = choice.source](const ComputeDevice&) {
-                           return adamw_image_of(n, spec, rounded, in_one_pass, source);
-                         }});
+      for (const Moments moments : kEveryKind) {
+        for (const bool in_one_pass : {false, true}) {
+          if (in_one_pass && choice.backend != Backend::cuda) continue;
+          cases.push_back(
+              {std::string(adamw_encode.name),
+               with_moments((in_one_pass ? "one-kernel:" : "two-kernels:") + codec::to_string(spec),
+                            moments),
+               std::string(name_of(rounded)), std::to_string(choice.values),
+               [=, n = choice.values, source = choice.source](const ComputeDevice&) {
+                 return adamw_image_of(n, spec, rounded, in_one_pass, moments, source);
+               }});
+        }
       }
     }
   }
@@ -420,8 +430,9 @@ const Kernel adamw{
     updates};
 const Kernel adamw_encode{
     "adamw_encode",
-    "AdamW and the wire image of the new weights, rounded to the dtype: a kernel for each or, on a "
-    "GPU, one for both; the bytes are those of one pass",
+    "AdamW, with moments of every kind, and the wire image of the new weights, rounded to the "
+    "dtype: "
+    "a kernel for each or, on a GPU, one for both; the bytes are those of one pass",
     updates_with_image};
 const Kernel gradient_norm{
     "gradient_norm", "the sum of squares of fp32 gradients, in fp64",

@@ -37,14 +37,13 @@ struct alignas(16) BasicDynamicMap {
 using DynamicMap = BasicDynamicMap<std::uint8_t>;
 using HostDynamicMap = BasicDynamicMap<std::uint32_t>;
 
-/// The value that is nearest to a magnitude of at most 1, by its fp32 bits: its number, from 0 up.
+/// The value that is nearest to a magnitude of at most 1: its number, from 0 up. NaN counts as 0.
 template <class Map>
-ZEROPP_HD std::uint32_t nearest(const Map& map, std::uint32_t bits) {
-  std::uint32_t cell = bits >> 16U;
-  cell = cell < Map::kFirstCell ? Map::kFirstCell : cell;
-  cell = cell < Map::kLastCell ? cell : Map::kLastCell;
-  const std::uint32_t found = map.below[cell - Map::kFirstCell];
-  return found + (float_of(bits) >= map.bound[found] ? 1U : 0U);
+ZEROPP_HD std::uint32_t nearest(const Map& map, float magnitude) {
+  constexpr float kSmallest = 0x1p-23F;  // the begin of the first cell, which has no bound
+  const float x = magnitude > kSmallest ? magnitude : kSmallest;
+  const std::uint32_t found = map.below[(bits_of(x) >> 16U) - Map::kFirstCell];
+  return found + (x >= map.bound[found] ? 1U : 0U);
 }
 
 /// Made by the compiler. `is_signed`: half of the values are negative.

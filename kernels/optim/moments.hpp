@@ -13,8 +13,10 @@
 //         all magnitudes are below the smallest normal number becomes zero
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/core/counter_rng.hpp"
@@ -63,18 +65,21 @@ ZEROPP_HD Bf16 stochastic_bf16(float value, std::uint32_t draw) {
   return {static_cast<std::uint16_t>(is_finite_bits(bits) ? finite : others)};
 }
 
-/// A block's scale, and what its values are multiplied by; 0: its codes are 0.
+/// A block's scale, what its values are multiplied by, and the value up to which a positive one may
+/// have the code 0: infinity where all codes of the block are 0.
 struct BlockScale {
   float scale;
   float inverse;
+  float zero = 0.0F;
 };
 
 /// Scale of a block whose largest bits of a magnitude are these: those of NaN are above
 /// infinity's.
 ZEROPP_HD BlockScale block_scale(std::uint32_t largest) {
-  if (!is_finite_bits(largest)) return {float_of(kCanonicalNan32), 0.0F};
+  constexpr float kAll = std::numeric_limits<float>::infinity();
+  if (!is_finite_bits(largest)) return {float_of(kCanonicalNan32), 0.0F, kAll};
   constexpr std::uint32_t kSmallestNormal = 0x00800000U;
-  if (largest < kSmallestNormal) return {0.0F, 0.0F};
+  if (largest < kSmallestNormal) return {0.0F, 0.0F, kAll};
   return {float_of(largest), 1.0F / float_of(largest)};
 }
 
@@ -84,14 +89,12 @@ ZEROPP_HD std::uint32_t magnitude_bits(float value) { return bits_of(value) & 0x
 /// the one for moments of that kind.
 template <bool Signed, class Map>
 ZEROPP_HD std::uint32_t moment_code(const Map& map, const BlockScale& of, float value) {
-  std::uint32_t code = nearest(map, magnitude_bits(value * of.inverse));
+  std::uint32_t code = nearest(map, fabsf(value) * of.inverse);
   if constexpr (Signed) {
     const std::uint32_t negative = 256U - (code < 127U ? code : 127U);
-    code = (bits_of(value) >> 31U) != 0 ? negative & 0xFFU : code;
-  } else {
-    code = code == 0 && value > 0.0F ? 1U : code;
+    return value < 0.0F ? negative & 0xFFU : code;
   }
-  return of.inverse == 0.0F ? 0U : code;
+  return code == 0 && value > of.zero ? 1U : code;
 }
 
 template <class Map>

@@ -1,7 +1,7 @@
 // An optimizer over a table of pieces, a thread block a piece: the host's arithmetic, element by
 // element. One kernel for each update of a rule, 16-bit dtype and kind of moments
-// (cuda_moments.cuh: those that are not fp32); of updates with two moments one more for each kind
-// of moments, a thread block a tile, that encodes the weights (update_image.hpp).
+// (bf16_moments.cuh, int8_moments.cuh); of updates with two moments one more for each kind of
+// moments, a thread block a tile, that encodes the weights (update_image.hpp).
 #pragma once
 
 #include <type_traits>
@@ -9,8 +9,10 @@
 
 #include "kernels/core/cuda/launch.cuh"
 #include "kernels/core/view.hpp"
-#include "kernels/optim/cuda/cuda_moments.cuh"
+#include "kernels/optim/cuda/bf16_moments.cuh"
+#include "kernels/optim/cuda/encode_chunk.cuh"
 #include "kernels/optim/cuda/encode_weights.cuh"
+#include "kernels/optim/cuda/int8_moments.cuh"
 #include "kernels/optim/cuda/quads.cuh"
 #include "kernels/optim/cuda/update_block.cuh"
 #include "kernels/optim/registry.hpp"
@@ -75,18 +77,27 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
   update_piece<Update, Narrow>(scale, c, piece, std::make_index_sequence<Update::states>());
 }
 
+/// What the moments of a piece need in shared memory.
+template <class Update, Moments Kind>
+struct SharedMoments {
+  __device__ void load() {}
+};
+template <class Update>
+struct SharedMoments<Update, Moments::int8> : MomentMaps<Update> {};
+
 /// A piece, by all threads of the thread block.
 template <class Update, class Narrow, Moments Kind>
 __device__ __forceinline__ void update_any(const GradientScale& scale, std::uint64_t draws,
                                            const typename Update::Constants& c,
-                                           const UpdatePiece& piece) {
+                                           const UpdatePiece& piece,
+                                           const SharedMoments<Update, Kind>& shared) {
   constexpr auto kStates = std::make_index_sequence<Update::states>();
   if constexpr (Kind == Moments::fp32) {
     update_piece<Update, Narrow>(scale, c, piece, kStates);
   } else if constexpr (Kind == Moments::bf16) {
     update_bf16_moments<Update, Narrow>(scale, draws, c, piece, kStates);
   } else {
-    update_int8_moments<Update, Narrow>(scale, c, piece, kStates);
+    update_int8_moments<Update, Narrow>(scale, c, piece, shared, kStates);
   }
 }
 
@@ -95,8 +106,27 @@ template <class Update, class Narrow, Moments Kind>
 __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
     update_moments_kernel(GradientScale scale, std::uint64_t draws, typename Update::Constants c,
                           const UpdatePiece* pieces) {
+  __shared__ SharedMoments<Update, Kind> shared;
+  shared.load();
   const UpdatePiece piece = pieces[blockIdx.x];
-  update_any<Update, Narrow, Kind>(scale, draws, c, piece);
+  update_any<Update, Narrow, Kind>(scale, draws, c, piece, shared);
+}
+
+/// A tile of one piece whose moments are in 8 bits, encoded from registers. False: it is no such
+/// one, and nothing was done.
+template <class Update>
+__device__ __forceinline__ bool update_int8_tile(const GradientScale& scale,
+                                                 const typename Update::Constants& c,
+                                                 const UpdatePiece& piece,
+                                                 const MomentMaps<Update>& maps,
+                                                 const WeightsInImage& image) {
+  constexpr auto kStates = std::make_index_sequence<Update::states>();
+  if (!chunks_aligned<Update>(piece, kStates) || !WeightsInImage::takes(image.format)) return false;
+  for (unsigned begin = 0; begin < kImageTile; begin += kChunk) {
+    update_int8_chunk<true, Update>(scale, c, piece, begin, maps, image, kStates);
+  }
+  image.pad();
+  return true;
 }
 
 /// The kernel that encodes as well: a tile's pieces, one after the other, leave their new weights
@@ -106,8 +136,14 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
     update_tiles_kernel(GradientScale scale, std::uint64_t draws, typename Update::Constants c,
                         ImageFormat format, const UpdatePiece* pieces, const ImageTile* tiles) {
   __shared__ alignas(16) float weights[kImageTile];
+  __shared__ SharedMoments<Update, Kind> shared;
+  shared.load();
   const ImageTile tile = tiles[blockIdx.x];
   const bool covered = tile.pieces == 1 && pieces[tile.first].count == kImageTile;
+  if constexpr (Kind == Moments::int8) {
+    const UpdatePiece piece = pieces[tile.first];
+    if (covered && update_int8_tile<Update>(scale, c, piece, shared, {tile, format})) return;
+  }
   if (!covered) {
     for (unsigned i = threadIdx.x; i < kImageTile; i += kUpdateThreads) {
       weights[i] = i < tile.values ? global(tile.weight)[i] : 0.0F;
@@ -117,7 +153,7 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
   for (unsigned i = 0; i < tile.pieces; ++i) {
     UpdatePiece piece = pieces[tile.first + i];
     piece.narrow = weights + (piece.weight - tile.weight);
-    update_any<Update, InTile, Kind>(scale, draws, c, piece);
+    update_any<Update, InTile, Kind>(scale, draws, c, piece, shared);
     __syncthreads();  // what a piece keeps in shared memory makes room for the next one's
   }
   if (format.bits == 8) {
