@@ -163,7 +163,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
                   base.device_memory_limit > 0 ? "--memory-limit and --device-memory-limit"
                                                : "--memory-limit") +
       (possible ? memory_options(asked, call.options(), topologies) : ""));
-  return ExitCode::check_failed;
+  return ExitCode::environment;
 }
 
 }  // namespace

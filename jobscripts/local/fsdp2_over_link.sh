@@ -60,4 +60,4 @@ for ((round = 0; round < rounds; ++round)); do
   time_run peer fsdp2-hpz --reshard 2
   time_run plugin plugin-both-hpz --reshard 2 --prepare "zeropp.torch:compress $arguments"
 done
-[ "$dry_run" -eq 1 ] || "$table_python" validation/zpp-validate train-table "$study"
+[ "$dry_run" -eq 1 ] || "$table_python" validation/zpp-validate train-table "$study" --output "$study/table.md"

@@ -11,7 +11,7 @@
 #   --dry-run           print the commands and do nothing
 #   FLAG...             passed on to zpp-validate gate, as --threshold 0.05
 # Exit codes are those of zpp-validate gate: 0 nothing moved, 1 something did or is missing, 2 cannot be compared, 4 nothing moved
-# but the gate is blunt; or that of the first run that failed.
+# but the gate is blunt, 5 the baseline is not there; or that of the first run that failed.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 

@@ -191,4 +191,4 @@ for shape in "${shape_list[@]}"; do
     [ -z "$features$plugins" ] || train_peers "$shape" "$layout"
   done
 done
-[ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate train-table "$study"
+[ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate train-table "$study" --output "$study/table.md"

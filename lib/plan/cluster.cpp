@@ -1,8 +1,10 @@
 #include "lib/plan/cluster.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -18,6 +20,8 @@ namespace {
 
 using nlohmann::json;
 
+/// Sections that every cluster file has.
+constexpr std::array kSections{"gpu", "node_links", "rails", "engine"};
 constexpr std::size_t kMostRows = 4096;  ///< of a table: far beyond any use
 
 struct Range {
@@ -232,6 +236,14 @@ const LaneRate& Rails::with(std::size_t lanes_used) const {
 
 Cluster parse_cluster(const std::string& text, const std::string& name) {
   const json object = config::parse_object(text, name);
+  const auto has = [&](const char* section) { return object.contains(section); };
+  if (std::ranges::none_of(kSections, has)) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("{} is no cluster file: it has none of {}: name a file of inputs/clusters, "
+                    "or what zpp_plan calibrate wrote",
+                    name, fmt::join(kSections, ", ")));
+  }
   Section in(object, name, "");
   Cluster cluster;
   cluster.name = in.text("name");

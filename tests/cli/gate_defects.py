@@ -2,14 +2,12 @@
 """The regression gate (zpp-validate gate) through the real programs: each planted defect is flagged, and says what
 moved; twenty honest reruns with other seeds are not. The shipped program has none of the defects in it."""
 
-import contextlib
-import io
 import json
 import pathlib
 import tempfile
 
+import validate
 import zpp
-from zpp_validate.gate import gate as gate_program
 
 DEFECTIVE = str(zpp.TEST_BIN / "defective_train")
 SEEDS, RERUNS = range(1, 13), range(101, 121)
@@ -30,11 +28,9 @@ def command(program, *words):
 
 def gate(*words, codes=(0,)):
     """What zpp-validate gate prints, as a command but in this process; it ends with one of `codes`."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        found = gate_program.main([str(word) for word in words])
-    assert found in codes, (found, out.getvalue())
-    return out.getvalue()
+    done = validate.run("gate", *words)
+    assert done.returncode in codes, done
+    return done.stdout + done.stderr
 
 
 class Gate(zpp.TestCase):

@@ -61,7 +61,7 @@ class OffloadDisk(local_script.TestCase):
     def test_a_disk_that_is_not_there(self):
         raw = local_script.run(*zpp.VALIDATE, "raw-disk", "--folder", self.folder / "nowhere",
                                "--processes", "2", "--bytes", "1", "--json", self.folder / "raw.json")
-        self.assertEqual(raw.returncode, 1, raw)
+        self.assertEqual(raw.returncode, zpp.IO, raw)
         self.assertIn("raw-disk: error: ", raw.stderr)
 
 

@@ -88,7 +88,7 @@ class Estimates(Program):
             least[device] = min(found["candidates"]["memory"])
         self.assertLess(least["cpu"], least["device"])
         limit = str(least["cpu"] / 2**30 * 1.000001)
-        self.assertEqual(self.plan(*words, "--hpz-device", "device", "--memory-limit", limit).code, zpp.INVALID)
+        self.assertEqual(self.plan(*words, "--hpz-device", "device", "--memory-limit", limit).code, zpp.ENVIRONMENT)
         self.check_ok(self.plan(*words, "--hpz-device", "cpu", "--memory-limit", limit, "--output", self.out))
 
     def test_a_search_suggests_what_it_takes(self):
@@ -107,7 +107,7 @@ class Estimates(Program):
                  (images, {"--offload-optimizer cpu"})]
         for more, missing in cases:
             told = self.plan(*words, *more)
-            self.assertEqual(told.code, zpp.INVALID, told)
+            self.assertEqual(told.code, zpp.ENVIRONMENT, told)
             found = re.search(r"what needs less memory \((.*); docs/howto/memory.md\)", told.stderr)
             self.assertIsNotNone(found, told)
             suggested = set(found.group(1).split(", "))
@@ -122,7 +122,7 @@ class Estimates(Program):
 
     def test_a_search_of_what_cannot_be_suggests_nothing(self):
         told = self.plan("search", *MODEL, "--nodes", "2", "--update-in-backward", "--clip-grad", "1")
-        self.assertEqual(told.code, zpp.INVALID, told)
+        self.assertEqual(told.code, zpp.ENVIRONMENT, told)
         self.assertNotIn("needs less memory", told.stderr)
 
     def test_tables_of_kept_images_are_planned(self):
@@ -157,7 +157,7 @@ class Estimates(Program):
         for more in ([], cluster):
             self.check_ok(self.plan("search", *words, *more, "--device-memory-limit", need, "--output", self.out))
             none = self.plan("search", *words, *more, "--device-memory-limit", "1K", "--output", self.out)
-            self.assertEqual(none.code, zpp.INVALID, none)
+            self.assertEqual(none.code, zpp.ENVIRONMENT, none)
             self.assertIn("raise --memory-limit and --device-memory-limit", none.stderr)
 
     def test_no_rate_of_peer_stores(self):
@@ -452,7 +452,7 @@ class Searches(Program):
 
     def test_nothing_fits(self):
         result = self.plan("search", *MODEL, "--memory-limit", "0.0001", "--output", self.out)
-        self.assertEqual(result.code, zpp.INVALID, result)
+        self.assertEqual(result.code, zpp.ENVIRONMENT, result)
         self.assertEqual(len(result.errors("zpp_plan")), 1, result)
         self.assertIn("--memory-limit", result.errors("zpp_plan")[0])
         self.assertEqual(zpp.read_trace(self.out / "plan.h5")[0]["verdict"], "INVALID: no configuration fits")

@@ -2,11 +2,10 @@
 """zpp-validate plan-plot on what zpp_plan estimate and time write: the numbers that it draws are those of the files, a
 line for each configuration, every picture is there, and other files are refused."""
 
-import contextlib
-import io
 import json
 import pathlib
 
+import validate
 import zpp
 from zpp_validate.plots import plan_plot
 
@@ -24,10 +23,8 @@ class PlanPlot(zpp.TestCase):
         return path
 
     def call(self, *words):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            code = plan_plot.main([str(word) for word in words])
-        return code, out.getvalue()
+        done = validate.run("plan-plot", *words)
+        return done.returncode, done.stdout + done.stderr
 
     def test_estimates_and_a_timeline(self):
         files = [self.plan(f"{name}3-{nodes}", "estimate", "--nodes", nodes, *flags)
@@ -57,7 +54,7 @@ class PlanPlot(zpp.TestCase):
 
     def test_refusals(self):
         other = self.write_json("other.json", {"app": "train"})
-        for words, code, part in (([other], 2, "no JSON of zpp_plan"), ([self.folder / "none.json"], 2, "none.json"),
+        for words, code, part in (([other], 2, "no JSON of zpp_plan"), ([self.folder / "none.json"], 5, "none.json"),
                                   ([self.plan("a", "estimate"), "--output", other / "x"], 5, "other.json")):
             with self.subTest(part):
                 found, printed = self.call(*words, *([] if "--output" in words else ["--output", self.out]))

@@ -2,18 +2,16 @@
 """zpp-validate summarize reads the trace of every program that there is, and says of each what it must; what is wrong
 with names, units or completeness is INVALID, and the others are still looked at."""
 
-import contextlib
-import io
 import pathlib
 import shutil
 
 import h5py
 
 import synthetic_converge
+import validate
 import zpp
 from zpp_validate.checkers import check_trace
 from zpp_validate.readers import measurement, trace_format
-from zpp_validate.reports import summarize
 
 SWEEP = ["-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host", "--codec", "none,int8:256"]
 
@@ -33,10 +31,9 @@ class Summarize(zpp.TestCase):
         return trace
 
     def look(self, *words, code=0):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            self.assertEqual(summarize.main([str(word) for word in words]), code, out.getvalue())
-        return out.getvalue().strip("\n").split("\n\n")
+        done = validate.run("summarize", *words)
+        self.assertEqual(done.returncode, code, done)
+        return done.stdout.strip("\n").split("\n\n")
 
     def test_every_program(self):
         self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--eval-interval", "2", out=self.folder / "train"))
@@ -92,16 +89,22 @@ class Summarize(zpp.TestCase):
             file["steps/time"].attrs["units"] = "ms"
         with h5py.File(copies[1], "r+") as file:
             del file["steps/bytes_predicted_inter_node"]
-        unit, column, none, good = self.look(*copies, self.folder / "nowhere.h5", sweep, code=1)
+        empty = self.folder / "empty.h5"
+        empty.touch()
+        unit, column, none, good = self.look(*copies, empty, sweep, code=1)
         self.assertIn("INVALID: /steps/time is in 'ms', should be in 's'", unit)
         self.assertIn("INVALID: no column /steps/bytes_predicted_inter_node", column)
         self.assertIn("INVALID: cannot be read", none)
         self.assertTrue(good.endswith("\nVALID"), good)
 
     def test_two_of_one_name(self):
-        with contextlib.redirect_stderr(io.StringIO()) as err, self.assertRaises(SystemExit):
-            self.look("a/x/train.h5", "b/x/train.h5", "--plot", self.folder / "pictures")
-        self.assertIn("two TRACEs have the same folder and name", err.getvalue())
+        traces = [self.folder / name / "x" / "train.h5" for name in ("a", "b")]
+        for path in traces:
+            path.parent.mkdir(parents=True)
+            path.touch()
+        done = validate.run("summarize", *traces, "--plot", self.folder / "pictures")
+        self.assertEqual(done.returncode, zpp.USAGE, done)
+        self.assertIn("two TRACEs have the same folder and name", done.stderr)
 
 
 if __name__ == "__main__":

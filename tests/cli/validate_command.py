@@ -20,7 +20,28 @@ from zpp_validate.commands import COMMANDS
 VALIDATION = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 NEEDS_TORCH = {"torch-oracle"}  # even for its help
 CALLED_BY_PROGRAMS = {"html"}  # which name the Python: it says itself what that lacks
-SKIPPED, USAGE, ENVIRONMENT = 77, 2, 3
+SKIPPED, USAGE, ENVIRONMENT, IO = 77, 2, 3, 5
+# Words of each command that reads files, with INPUT in the place of each file and FOLDER in that of each folder; OUTPUT
+# is in a folder that is not there.
+READING = {
+    "check": ["INPUT"], "checkpoint": ["FOLDER"], "exported-weights": ["FOLDER", "INPUT"],
+    "copy-drift": ["FOLDER", "--trace", "INPUT"], "summarize": ["INPUT"], "report": ["INPUT", "--output", "OUTPUT"],
+    "html": ["INPUT", "--output", "OUTPUT"], "plot": ["INPUT", "--output", "OUTPUT"],
+    "plan-plot": ["INPUT", "--output", "OUTPUT"], "timeline": ["INPUT", "--output", "OUTPUT"],
+    "converge": ["INPUT", "--output", "OUTPUT"], "power": ["INPUT"], "compare": ["INPUT", "INPUT"],
+    "gate": ["INPUT", "--baseline", "OUTPUT"], "prometheus": ["INPUT"], "train-table": ["FOLDER"],
+    "sweep-table": ["INPUT"], "kernel-table": ["INPUT", "--summary", "INPUT"],
+    "network-table": ["INPUT", "--output", "OUTPUT"], "checkpoint-table": ["FOLDER"], "disk-table": ["FOLDER"],
+    "offload-table": ["FOLDER"], "limit-table": ["FOLDER"], "drift-table": ["INPUT"], "loss-table": ["INPUT"],
+    "guide-table": ["FOLDER"], "planner": ["--program", "OUTPUT", "--clusters", "FOLDER"],
+    "break-even": ["--program", "OUTPUT", "--cluster", "INPUT", "--output", "OUTPUT"],
+    "oracle": ["gradients", "FOLDER"], "torch-oracle": ["FOLDER"], "gpt2": ["loss", "FOLDER", "INPUT"],
+    "torch-curve": ["INPUT", "--output", "OUTPUT"],
+    "curve-table": ["INPUT", "--curves", "INPUT", "--output", "OUTPUT"],
+    "raw-disk": ["--folder", "FOLDER", "--processes", "1", "--bytes", "1", "--json", "OUTPUT"],
+}
+WRITING = {"peer-fsdp2", "peer-collectives", "raw-copy", "raw-write"}  # read nothing
+JUDGING = {"check", "summarize", "html", "gate"}  # a file of another kind is INVALID
 
 
 # Prints the help of the commands that it is given, each in a process of its own, so that none finds what another
@@ -116,6 +137,94 @@ class ValidateCommand(unittest.TestCase):
             done = run(*words)
             self.assertEqual((done.returncode, done.stdout), (USAGE, ""), done)
             self.assertIn(part, done.stderr)
+
+    def refused(self, code, name, words, *parts):
+        done = validate.run(name, *words)
+        if done.returncode == SKIPPED and name in NEEDS_TORCH:
+            return
+        program = "zpp-validate" if name in CALLED_BY_PROGRAMS else f"zpp-validate {name}"
+        self.assertEqual((done.returncode, done.stdout), (code, ""), done)
+        self.assertRegex(done.stderr, rf"\A{program}: error: [^\n]+: [^\n]+\n\Z")
+        for part in parts:
+            self.assertIn(part, done.stderr)
+
+    def test_files_that_cannot_be_read(self):
+        """Every command says so in one line, with code 5: of a file that is not there, and of a folder in the place of
+        a file or the other way round."""
+        self.assertEqual(set(READING) | WRITING, set(COMMANDS))
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "file.h5")
+            file.touch()
+            places = {"OUTPUT": f"{folder}/none/out.json", "INPUT": str(file), "FOLDER": folder}
+            for name, words in READING.items():
+                for index, word in enumerate(words):
+                    other = {"INPUT": folder, "FOLDER": str(file)}.get(word)
+                    for wrong in [f"{folder}/nowhere", other] if other else []:
+                        if name in ("compare", "gate") and wrong == folder:
+                            continue  # they take folders of traces
+                        with self.subTest(name, word=index, wrong=wrong):
+                            given = [places.get(each, each) for each in words]
+                            given[index] = wrong
+                            if name == "compare":  # which reads one after the other
+                                given = [wrong] * 2
+                            self.refused(IO, name, given, f"{wrong} cannot be read: ", ": check the path")
+
+    def test_files_of_another_kind(self):
+        """They are named in one line, with code 2; a trace that is cut off is damaged, with code 5."""
+        import h5py
+
+        with tempfile.TemporaryDirectory() as folder:
+            none, empty, other, whole, cut = (pathlib.Path(folder, name) for name in
+                                              ("none", "empty", "other.json", "whole.h5", "cut.h5"))
+            none.write_bytes(b"\xff none of them \n")
+            empty.touch()
+            other.write_text('{"a": 1}')
+            with h5py.File(whole, "w") as file:
+                file["values"] = list(range(1000))
+            cut.write_bytes(whole.read_bytes()[:3000])
+            for name, words in READING.items():
+                if name in JUDGING or "FOLDER" in words or "--program" in words:
+                    continue
+                for path in (none, empty, other, whole):
+                    with self.subTest(name, path=path.name):
+                        given = [{"INPUT": str(path), "OUTPUT": f"{folder}/{name}"}.get(word, word) for word in words]
+                        self.refused(USAGE, name, given, str(path))
+            for name in ("report", "plot", "plan-plot", "timeline", "converge", "power", "compare", "torch-curve"):
+                with self.subTest(name, path=cut.name):
+                    places = {"INPUT": str(cut), "OUTPUT": f"{folder}/{name}"}
+                    self.refused(IO, name, [places.get(word, word) for word in READING[name]], f"{cut} is damaged: ")
+            for name in ("train-table", "checkpoint-table"):
+                self.refused(IO, name, [folder], f"{folder}/runs.tsv")
+                pathlib.Path(folder, "runs.tsv").write_text("a\tb\n1\t2\n")
+                self.refused(USAGE, name, [folder], f"{folder} is no study: it has no session")
+                pathlib.Path(folder, "runs.tsv").unlink()
+            self.refused(USAGE, "checkpoint", [folder], f"{folder} holds no checkpoint")
+
+    def test_what_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder, "loss.json")
+            text.write_text(json.dumps({"losses": {name: [{"seed": seed, "held_out": 1.0, "compressed": 1}
+                                                          for seed in (1, 2)] for name in ("plain FSDP2", "all")}}))
+            done = validate.run("loss-table", text, "--output", f"{folder}/none/table.md")
+            self.assertEqual(done.returncode, IO, done)
+            self.assertEqual(done.stderr, f"zpp-validate loss-table: error: {folder}/none/table.md cannot be read or "
+                             "written: No such file or directory: check the path\n")
+
+    def test_usage_errors_are_one_line(self):
+        for words, part in (
+                (["report", "--outptu", "x", "a.h5"], "there is no option --outptu (nearest: --output): try --help"),
+                (["check", "a.h5", "--frob=1"], "there is no option --frob: try --help"),
+                (["plot", "a.json", "--output", "x", "--place", "in-plac"], "(nearest: in-place): try --help"),
+                (["gpt2", "los", "a", "b"], "'los' (choose from 'loss', 'make') (nearest: loss): try --help"),
+                (["gpt2", "loss", "a", "b", "--tolerence", "1"], "no option --tolerence (nearest: --tolerance): try"),
+                (["converge", "a.h5", "--output", "x", "--margn", "1"], "no option --margn (nearest: --margin): try"),
+                (["gate", "a.h5"], "one of the arguments --record --baseline is required: try --help"),
+                (["gate", "a.h5", "--basline", "x"], "there is no option --basline (nearest: --baseline): try --help"),
+                (["check"], "the following arguments are required: trace: try --help"),
+                (["power", "a.h5", "--margin", "x"], "argument --margin: invalid positive value: 'x': try --help"),
+                (["train-table", "a", "--output"], "argument --output: expected one argument: try --help")):
+            with self.subTest(words):
+                self.refused(USAGE, words[0], words[1:], part)
 
     def test_a_command_is_alone(self):
         """Python itself says what was imported."""

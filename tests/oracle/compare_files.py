@@ -61,8 +61,8 @@ class Compare(unittest.TestCase):
         self.document = json.loads(out.read_text())
         return done, {row["row"]: row for row in self.document["rows"]}
 
-    def refused(self, a, b, *parts, words=()):
-        done, rows = self.compare(a, b, *words, code=2)
+    def refused(self, a, b, *parts, words=(), code=2):
+        done, rows = self.compare(a, b, *words, code=code)
         for part in parts:
             self.assertIn(part, done.stderr)
         self.assertEqual(rows, {})
@@ -73,9 +73,8 @@ class Compare(unittest.TestCase):
         before, after = synthetic_sweep.sweep(seed=1), synthetic_sweep.sweep(seed=1)
         after["results"][5]["out_of_place"]["wire_bytes"] += 16
         done, _ = self.compare(self.json_file("a.json", before), self.json_file("b.json", after), code=1)
-        self.assertRegex(done.stderr, r"^compare: error: other bytes: all_gather \S+ \S+ .* out-of-place sends \d+, "
-                         r"was \d+: "
-                         r"find what changed in the program or its options\n$")
+        self.assertRegex(done.stderr, r"^zpp-validate compare: error: other bytes: all_gather \S+ \S+ .* out-of-place "
+                         r"sends \d+, was \d+: find what changed in the program or its options\n$")
         after["devices"] = after["config"]["devices"] = after["config"]["devices"][:4]
         self.compare(self.folder / "a.json", self.json_file("b.json", after), "--across-machines")
 
@@ -121,8 +120,8 @@ class Compare(unittest.TestCase):
         row = rows[name]
         self.assertTrue(row["beyond"] and row["verdict"] == "slower" and row["interval"][0] > 1.03, row)
         self.assertLess(row["interval"][1], 1.2)
-        self.assertRegex(done.stderr, rf"^compare: error: slower: {name} \(at least .*%\): measure these rows again on "
-                         rf"an idle machine; ")
+        self.assertRegex(done.stderr, rf"^zpp-validate compare: error: slower: {name} \(at least .*%\): measure "
+                         r"these rows again on an idle machine; ")
         self.assertNotIn("bytes:", done.stderr)
         self.assertIn("8 ranks on 1 node; 8 x NVIDIA H200", done.stdout)
         self.assertEqual(len(rows), 3 * 2 * 12 * 2)
@@ -220,8 +219,8 @@ class Compare(unittest.TestCase):
         document["results"][0]["in_place"]["samples"][3] = 0.0
         self.refused(good, self.json_file("b.json", document), "not above 0")
         (self.folder / "torn.json").write_text('{"results": [')
-        self.refused(good, self.folder / "torn.json", "torn.json cannot be read")
-        self.refused(good, self.folder / "nowhere.json", "nowhere.json cannot be read")
+        self.refused(good, self.folder / "torn.json", "torn.json is no trace or JSON")
+        self.refused(good, self.folder / "nowhere.json", "nowhere.json cannot be read", code=5)
         self.refused(good, self.json_file("b.json", synthetic_sweep.sweep(sizes=(2048,))), "no row in common")
         self.refused(good, self.trace("train.h5", 1), "one is of a sweep, one is not")
 
@@ -331,8 +330,8 @@ class Compare(unittest.TestCase):
             if words[0] == "--threshold":
                 self.assertIn("3 is not between 0 and 1: it is a share of the time, as 0.03 for 3 %, ", done.stderr)
                 self.assertIn("compare bytes alone by zpp-validate gate --only bytes", done.stderr)
-        done, _ = self.compare(a, a, "--json", self.folder / "nowhere" / "x.json", code=2)
-        self.assertIn("cannot be written", done.stderr)
+        done, _ = self.compare(a, a, "--json", self.folder / "nowhere" / "x.json", code=5)
+        self.assertIn("cannot be read or written", done.stderr)
 
 
 unittest.main(verbosity=2)

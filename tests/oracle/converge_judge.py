@@ -2,8 +2,6 @@
 """zpp-validate converge on matrices made here: it finds what was planted, says plainly what the data do not support,
 and refuses, by name, what is missing, unpaired or untrue."""
 
-import contextlib
-import io
 import json
 import math
 import os
@@ -19,8 +17,9 @@ import numpy as np
 
 import synthetic_converge as made
 import synthetic_trace
+import validate
 from zpp_validate.checkers import converge_checker
-from zpp_validate.convergence import converge, judged, ladder
+from zpp_validate.convergence import judged, ladder
 from zpp_validate.readers.trace_file import Trace
 
 SOURCE = Path(os.environ["ZEROPP_SOURCE"])
@@ -191,15 +190,11 @@ class Judge(unittest.TestCase):
 
     def judge(self, path, *words, code=0, columns="1000"):
         """converge.py as a command, but in this process; returns (stdout, stderr)."""
-        self.output, out, err = self.folder / "judged", io.StringIO(), io.StringIO()
+        self.output = self.folder / "judged"
         os.environ["COLUMNS"] = columns
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                found = converge.main([str(path), "--output", str(self.output), *words])
-            except SystemExit as end:  # of argparse
-                found = end.code
-        self.assertEqual(found, code, out.getvalue() + err.getvalue())
-        return out.getvalue(), err.getvalue()
+        done = validate.run("converge", path, "--output", self.output, *words)
+        self.assertEqual(done.returncode, code, done)
+        return done.stdout, done.stderr
 
     def say(self, margin=0.02, **options):
         """(verdict by setting, verdict by claim, missing rungs) of a matrix, without files."""
@@ -439,7 +434,7 @@ class Judge(unittest.TestCase):
                                 "they are of the commits x and y: --across-versions takes both")):
             two = self.matrix(change, seeds=(4, 5, 6), name="b.h5")
             self.assertEqual(self.judge(one, str(two), code=2)[1],
-                             f"converge: error: {one} and {two} are no parts of one matrix: {reason}\n")
+                             f"zpp-validate converge: error: {one} and {two} are no parts of one matrix: {reason}\n")
         self.judge(one, str(two), "--across-versions")
 
     def test_settings_that_two_matrices_share(self):
@@ -467,11 +462,11 @@ class Judge(unittest.TestCase):
 
     def test_bad_usage(self):
         good = self.matrix()
-        for path, words in ((good, ["--margin", "0"]), (good, ["--level", "2"]), (good, ["--fewest-seeds", "1"]),
-                            (self.folder / "nowhere.h5", [])):
-            self.judge(path, *words, code=2)
+        for words in (["--margin", "0"], ["--level", "2"], ["--fewest-seeds", "1"]):
+            self.judge(good, *words, code=2)
+        self.judge(self.folder / "nowhere.h5", code=5)
         (self.folder / "judged").touch()
-        self.assertIn("cannot be written", self.judge(good, code=2)[1])
+        self.assertIn("cannot be read or written", self.judge(good, code=5)[1])
 
     def test_check_trace(self):
         done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "check", self.matrix()],

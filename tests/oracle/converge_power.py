@@ -3,8 +3,6 @@
 it plans finds a harm of 0.005 nats and calls nothing harmful that is not; and the command on a pilot with known
 losses."""
 
-import contextlib
-import io
 import os
 import re
 import tempfile
@@ -17,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 import synthetic_converge as made
+import validate
 from zpp_validate.convergence import judged
 from zpp_validate.convergence import power as command
 from zpp_validate.stats import paired, power
@@ -159,15 +158,10 @@ class Command(unittest.TestCase):
         return made.write(self.folder / name, *made.make(**options))
 
     def say(self, *words, code=0):
-        out, err = io.StringIO(), io.StringIO()
         os.environ["COLUMNS"] = "1000"
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                found = command.main([str(word) for word in words])
-            except SystemExit as end:  # of argparse
-                found = end.code
-        self.assertEqual(found, code, out.getvalue() + err.getvalue())
-        return out.getvalue() + err.getvalue()
+        done = validate.run("power", *words)
+        self.assertEqual(done.returncode, code, done)
+        return done.stdout + done.stderr
 
     def rows(self, text, name):
         return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()
@@ -221,7 +215,7 @@ class Command(unittest.TestCase):
         self.assertIn("No number of seeds up to 10000", self.say(self.pilot(), "--half-width", "0.000001"))
         for words in (["--harm", "0"], ["--seeds", "1,5"], ["--settings", "0"], ["--level", "1"]):
             self.say(self.pilot(), *words, code=2)
-        self.assertIn("name the converge.h5 of zpp_converge", self.say(self.folder / "nowhere.h5", code=2))
+        self.assertIn("cannot be read", self.say(self.folder / "nowhere.h5", code=5))
 
 
 if __name__ == "__main__":

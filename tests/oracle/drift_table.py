@@ -38,8 +38,8 @@ class DriftTable(zpp.TestCase):
                            (short, "fewer than two rows")):
             with self.subTest(text=text):
                 result = self.table(text)
-                self.assertEqual((result.code, len(result.errors("drift-table"))), (zpp.USAGE, 1), result)
-                self.assertIn(part, result.errors("drift-table")[0])
+                self.assertEqual((result.code, len(result.errors("zpp-validate drift-table"))), (zpp.USAGE, 1), result)
+                self.assertIn(part, result.errors("zpp-validate drift-table")[0])
 
 
 if __name__ == "__main__":

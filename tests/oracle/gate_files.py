@@ -2,8 +2,6 @@
 """zpp-validate gate on files made here: what it records, what it refuses, and how often it alarms. Planted defects of
 the real programs are in tests/cli/gate_defects.py."""
 
-import contextlib
-import io
 import json
 import math
 import os
@@ -16,6 +14,7 @@ from scipy import stats
 
 import synthetic_converge
 import synthetic_trace
+import validate
 from zpp_validate.gate import baseline, compare, gate, gate_judge
 
 SOURCE = Path(os.environ["ZEROPP_SOURCE"])
@@ -30,11 +29,9 @@ class Gate(unittest.TestCase):
         self.path = self.folder / "baseline.json"
 
     def gate(self, *words, code=0):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            found = gate.main([str(word) for word in words])
-        self.assertEqual(found, code, out.getvalue())
-        return out.getvalue()
+        done = validate.run("gate", *words)
+        self.assertEqual(done.returncode, code, done)
+        return done.stdout + done.stderr
 
     def another(self, trace, *words, code=0):
         """The gate for a run of another seed than the baseline's."""
@@ -98,7 +95,7 @@ class Gate(unittest.TestCase):
         slower = self.trace("a", 50, slower=1.026)  # of 3 %, and not of 2 %
         self.assertIn(": 0 moved\n", self.another(slower, "--only", "times"))
         self.assertIn(": 1 moved\n", self.another(slower, "--only", "times", "--threshold", "0.02", code=1))
-        self.assertEqual(gate.parse(["runs", "--baseline", "name"]).threshold, compare.THRESHOLD)
+        self.assertEqual(gate.parse([str(self.folder), "--baseline", "name"]).threshold, compare.THRESHOLD)
 
     def test_report(self):
         self.recorded()
@@ -108,7 +105,7 @@ class Gate(unittest.TestCase):
         self.assertEqual((document["schema"], document["code"]), ("zeropp-gate", 1))
         self.assertEqual([(each["kind"], each["verdict"]) for each in document["findings"]
                           if each["verdict"] != "same"], [("norm", "moved")])
-        self.another(self.trace("b", 50), "--json", self.folder / "none" / "x.json", code=2)
+        self.another(self.trace("b", 50), "--json", self.folder / "none" / "x.json", code=5)
 
     def test_exactly(self):
         self.recorded()
@@ -174,12 +171,12 @@ class Gate(unittest.TestCase):
             groups["steps"]["learning_rate"] = [1e-2] * 12
         self.assertIn("has another configuration than in the baseline: optimizer.params.lr 0.001 / 0.01",
                       self.another(self.trace("b", 50, change=learning_rate), code=2))
-        self.assertIn("no baseline", self.gate(self.trace("c", 50), "--baseline", "no-such-name", code=2))
+        self.assertIn("no baseline", self.gate(self.trace("c", 50), "--baseline", "no-such-name", code=5))
         (self.folder / "none.json").write_text("{}")
         self.assertIn("is no baseline of schema",
                       self.gate(self.trace("c", 50), "--baseline", self.folder / "none.json", code=2))
         self.assertIn("cannot be read", self.gate(self.folder / "nowhere.h5", "--record", self.folder / "x.json",
-                                                  code=1))
+                                                  code=5))
         self.assertIn("is there twice with seed 1", self.gate(self.folder / "base", self.trace("d", 1),
                                                               "--record", self.folder / "y.json", code=2))
         broken = self.trace("e", 7, change=lambda attributes, groups: attributes.update(verdict="INVALID: x"))

@@ -222,7 +222,7 @@ def check_summary(folder):
     (folder / "run.json").write_text("{}")
     done, _ = table(path, "--summary", folder / "run.json")
     assert done.returncode == 2 and done.stderr.count(
-        "\n") == 1 and "no summary of zpp_train: KeyError" in done.stderr, done
+        "\n") == 1 and "no summary of zpp_train: it has no config" in done.stderr, done
 
 
 def check_malformed(folder):
@@ -239,11 +239,12 @@ def check_malformed(folder):
         path.write_text(text + "\n" if text else "")
         done, _ = table(path, *FLAGS)
         assert done.returncode == 2 and done.stdout == "", (text, done)
-        assert done.stderr.startswith(f"kernel-table: error: {path}") and words in done.stderr, (text, done)
+        assert done.stderr.startswith(f"zpp-validate kernel-table: error: {path}"), (text, done)
+        assert words in done.stderr, (text, done)
         assert done.stderr.count("\n") == 1, (text, done)
     done, _ = table(folder / "nowhere.tsv", *FLAGS)
-    assert done.returncode == 2 and "nowhere.tsv" in done.stderr and done.stderr.count("\n") == 1, done
-    for words in (["--bandwidth", "0"], ["--tflops", "inf"], ["--skip", "-1"], ["--unrecorded", "x"]):
+    assert done.returncode == 5 and "nowhere.tsv" in done.stderr and done.stderr.count("\n") == 1, done
+    for words in (["--bandwidth", "0"], ["--tflops", "inf"], ["--skip", "-1"], ["--unrecorded", folder / "first.tsv"]):
         done, _ = table(folder / "first.tsv", *words)
         assert done.returncode == 2 and "error: " in done.stderr, done
 

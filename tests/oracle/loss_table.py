@@ -50,10 +50,10 @@ class LossTable(unittest.TestCase):
             with self.subTest(losses):
                 told = self.say(losses)
                 self.assertEqual(told.returncode, 2)
-                self.assertRegex(told.stderr, r"\Aloss-table: error: [^\n]*losses\.json: [^\n]+\n\Z")
+                self.assertRegex(told.stderr, r"\Azpp-validate loss-table: error: [^\n]*losses\.json is no [^\n]+\n\Z")
         told = self.say({"plain FSDP2": runs(1.0, 2.0)}, "--output", self.file / "table.md")
-        self.assertEqual(told.returncode, 2)
-        self.assertIn("cannot be written", told.stderr)
+        self.assertEqual(told.returncode, 5)
+        self.assertIn("cannot be read or written", told.stderr)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 # ctest: name=network_table timeout=60 labels=oracle
 """zpp-validate network-table on made-up summaries: model, speed-ups, second pass, and what makes it fail."""
 
-import contextlib
 import copy
-import io
 import json
 import os
 import pathlib
 import tempfile
 import unittest
 
-from zpp_validate.tables import network_summary, network_table
+import validate
+from zpp_validate.tables import network_summary
 
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 UNSHAPED_STEP = {"flat": 0.040, "all": 0.050}  # seconds
@@ -52,13 +51,11 @@ class NetworkTable(unittest.TestCase):
                 second = pathlib.Path(folder) / "again.json"
                 second.write_text(json.dumps(again))
                 words += ["--again", str(second)]
-            out, errors = io.StringIO(), io.StringIO()
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-                code = network_table.main(words)
-            if code != 2:
-                self.assertEqual((path.parent / "table.md").read_text(), out.getvalue())
+            done = validate.run("network-table", *words)
+            if done.returncode != 2:
+                self.assertEqual((path.parent / "table.md").read_text(), done.stdout)
                 self.assertGreater((path.parent / "plot.png").stat().st_size, 1000)
-            return code, out.getvalue(), errors.getvalue()
+            return done.returncode, done.stdout, done.stderr
 
     def cells(self, text, who, rate):
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
@@ -89,7 +86,7 @@ class NetworkTable(unittest.TestCase):
         value = study()
         del value["runs"][1]
         code, _, errors = self.table(value)
-        self.assertEqual((code, errors), (1, "network-table: error: rate=1gbit,feature=all is missing\n"))
+        self.assertEqual((code, errors), (1, "zpp-validate network-table: error: rate=1gbit,feature=all is missing\n"))
 
     def test_modelled_bytes_are_not_held_against_the_interfaces(self):
         value = study()

@@ -157,7 +157,7 @@ class Plot(unittest.TestCase):
         for name, document in {"a.json": {"results": [{}]}, "b.json": [1], "c.json": synthetic_sweep.sweep()
                                | {"results": []}}.items():
             done = self.plot(self.json_file(name, document), code=2)
-            self.assertTrue(done.stderr.startswith("plot: error: ") and name in done.stderr, done.stderr)
+            self.assertTrue(done.stderr.startswith("zpp-validate plot: error: ") and name in done.stderr, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
         (self.folder / "d").mkdir()
         done = self.plot(self.json_file("a.json", synthetic_sweep.sweep()), self.json_file("d/a.json", {}), code=2)

@@ -132,9 +132,9 @@ class Prometheus(unittest.TestCase):
         other = self.written("other.json", synthetic_fabric.make(2) | {"message_bytes": 4096})
         paths |= {"other": other, "none": self.folder / "none.json"}
         for before, after, code in (("calm", "again", 0), ("calm", "slower", 1), ("calm", "partly", 1),
-                                    ("calm", "few", 4), ("none", "calm", 2),
+                                    ("calm", "few", 4), ("none", "calm", 5),
                                     ("survey", "resurvey", 0), ("survey", "lacking", 1), ("survey", "other", 2),
-                                    ("survey", "none", 2)):
+                                    ("survey", "none", 5)):
             with self.subTest(after):
                 report = self.folder / "compared.json"
                 done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", paths[before],
@@ -181,11 +181,11 @@ class Prometheus(unittest.TestCase):
         old = {name: value for name, value in COMPARISON.items()
                if name not in ("code", "program")} | {"schema_version": "1.0"}
         done = self.run_it(self.written("old.json", old), code=2)
-        self.assertRegex(done.stderr, r"^prometheus: error: .*old\.json is of an older zpp-validate compare, schema "
-                         r"1\.0, .*: compare the two files again")
+        self.assertRegex(done.stderr, r"^zpp-validate prometheus: error: .*old\.json is of an older zpp-validate "
+                         r"compare, schema 1\.0, .*: compare the two files again")
         self.assertEqual(done.stderr.count("\n"), 1)
         self.assertIn("is not JSON", self.run_it(SOURCE / "README.md", code=2).stderr)
-        self.assertIn("cannot be read", self.run_it(self.folder / "none.json", code=2).stderr)
+        self.assertIn("cannot be read", self.run_it(self.folder / "none.json", code=5).stderr)
         self.assertIn("NAME=VALUE", self.run_it(SWEEP, "--label", "2=a", code=2).stderr)
 
     def test_the_dashboard_asks_for_metrics_that_exist(self):

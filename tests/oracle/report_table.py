@@ -156,7 +156,8 @@ def main():
             trace.attrs["config_json"] = json.dumps(config
                                                     | {"zeropp": config["zeropp"] | {"data": {"source": "text"}}})
         warned = report(folder, "zero3.h5", "second/train.h5").stderr
-        assert warned.startswith("report: warning: the runs are of other data, ") and warned.count("\n") == 1, warned
+        assert warned.startswith("zpp-validate report: warning: the runs are of other data, "), warned
+        assert warned.count("\n") == 1, warned
 
         check_link(folder)
 

@@ -81,7 +81,7 @@ class Table(unittest.TestCase):
         emulated = plain | {"provenance": {"emulated": 1}}
         for documents, text in (([plain, plain], "two files have the row all_gather none flat world nccl 1 MiB"),
                                 ([plain, emulated], "8 ranks on 1 node / 8 ranks on 1 node, emulated"),
-                                ([{"schema": "zeropp-trace"}], "no readable sweep"),
+                                ([{"schema": "zeropp-trace"}], "is no sweep: it has no results"),
                                 ([plain | {"results": []}], "no time")):
             done = self.table(*documents, code=2)
             self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))

@@ -177,13 +177,13 @@ class Timeline(unittest.TestCase):
         path = self.folder / "bad.json"
         for document, part in (({**attributes}, "it holds no times"), ({"schema": "other"}, "its schema is other"),
                                ([], "no object"),
-                               ({**attributes, "steps": {"time": [1.0]}}, "KeyError")):
+                               ({**attributes, "steps": {"time": [1.0]}}, "it has no time_forward")):
             path.write_text(json.dumps(document))
             self.assertIn(part, self.run_on(path, 2).stderr)
-        self.assertIn("cannot be read", self.run_on(self.folder / "nowhere.h5", 2).stderr)
+        self.assertIn("cannot be read", self.run_on(self.folder / "nowhere.h5", 5).stderr)
         synthetic_trace.write(self.folder / "train.h5", attributes, groups)
-        self.assertIn("cannot be written",
-                      self.run_on(self.folder / "train.h5", 2, self.folder / "nowhere" / "x").stderr)
+        self.assertIn("cannot be read or written",
+                      self.run_on(self.folder / "train.h5", 5, self.folder / "nowhere" / "x").stderr)
 
 
 unittest.main(verbosity=2)

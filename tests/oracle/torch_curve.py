@@ -124,7 +124,7 @@ class TorchCurve(zpp.TestCase):
         runs = json.loads(self.curves.read_text())["runs"]
         self.assertEqual((runs[0], runs[1]["losses"]), (kept["runs"][0], whole["runs"][1]["losses"]))
         self.refused(self.torch_curve(trace, "--setting", "int4"),
-                     "torch-curve: error: 0 of its uncompressed settings .plain. are meant")
+                     "zpp-validate torch-curve: error: 0 of its uncompressed settings .plain. are meant")
 
     def planted(self, trace, change):
         """A copy of the trace whose configurations were changed."""
@@ -151,20 +151,21 @@ class TorchCurve(zpp.TestCase):
         self.assertRegex(judged.stdout, r"The verdict is \*\*differ\*\*: seed 1 is more than 0.0001 nats away within "
                          r"the first 10 steps")
         self.refused(self.table(self.out / "converge.h5"),
-                     "curve-table: error: .* is of another setting or configuration than the traces")
+                     "zpp-validate curve-table: error: .* is of another setting or configuration than the traces")
 
     def test_other_data(self):
         trace = self.converge()
         ids = bytearray(self.data.read_bytes())
         ids[-2:] = b"z\0" if ids[-2:] != b"z\0" else b"y\0"  # the last token
         self.data.write_bytes(ids)
-        self.refused(self.torch_curve(trace), "torch-curve: error: .* is not the data of the trace")
+        self.refused(self.torch_curve(trace), "zpp-validate torch-curve: error: .* is not the data of the trace")
 
         copy = self.folder / "seeds.h5"
         shutil.copy(trace, copy)
         with h5py.File(copy, "r+") as file:
             file["runs/seed"][...] += 1
-        self.refused(self.torch_curve(copy), "torch-curve: error: .* with seed 2 is not the data of the trace")
+        self.refused(self.torch_curve(copy),
+                     "zpp-validate torch-curve: error: .* with seed 2 is not the data of the trace")
 
     def test_another_order(self):
         """Of the same sequences' source, which no hash tells: the losses do."""

@@ -72,6 +72,18 @@ TEST(PlanCluster, ReadsAHostWhereThereIsOne) {
   EXPECT_NE(refusal(object).find("c.json: host.memory_gb_per_s is missing"), std::string::npos);
 }
 
+TEST(PlanCluster, SaysWhatIsNoClusterFile) {
+  for (const json& other : {json::object(), json{{"name", "a"}, {"config", {{"gpus", 8}}}}}) {
+    EXPECT_EQ(
+        refusal(other),
+        "c.json is no cluster file: it has none of gpu, node_links, rails, engine: name a file "
+        "of inputs/clusters, or what zpp_plan calibrate wrote");
+  }
+  json incomplete = valid();
+  incomplete.erase("name");
+  EXPECT_NE(refusal(incomplete).find("c.json: name is missing"), std::string::npos);
+}
+
 TEST(PlanCluster, FindsTheLanesInUse) {
   const Rails rails = parse_cluster(valid().dump(), "c.json").rails;
   EXPECT_DOUBLE_EQ(rails.with(1).rate, 2e9);

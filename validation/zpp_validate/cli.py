@@ -5,9 +5,10 @@ import importlib
 import pathlib
 import sys
 
+from zpp_validate import problem
 from zpp_validate.commands import COMMANDS, GROUPS
 
-PROGRAM, USAGE, ENVIRONMENT = "zpp-validate", 2, 3
+PROGRAM = "zpp-validate"
 
 
 def overview():
@@ -20,17 +21,10 @@ def overview():
     return "\n".join(lines)
 
 
-def refuse(reason):
-    print(f"{PROGRAM}: error: {reason}", file=sys.stderr)
-    return USAGE
-
-
-def unknown(name):
-    import difflib
-
-    nearest = difflib.get_close_matches(name, COMMANDS, 1)
-    hint = f" (nearest: {nearest[0]})" if nearest else ""
-    return refuse(f'there is no command "{name}"{hint}: {PROGRAM} --help lists them')
+def refuse(found, program=PROGRAM):
+    """The exit code of a Problem, after its line."""
+    print(f"{program}: error: {found}", file=sys.stderr)
+    return found.code
 
 
 def help_without(name, module):
@@ -44,10 +38,8 @@ def help_without(name, module):
 
 def lacks(module, path):
     """What a Python that has not all modules of a command is told; `path`: of the program."""
-    print(f"{PROGRAM}: error: {sys.executable} has no module {module}: install it there, or call the program "
-          f"with another "
-          f"Python, for example /usr/bin/python3 {path}", file=sys.stderr)
-    return ENVIRONMENT
+    return problem.Problem(f"{sys.executable} has no module {module}: install it there, or call the program with "
+                           f"another Python, for example /usr/bin/python3 {path}", problem.ENVIRONMENT)
 
 
 def command_of_script(path):
@@ -68,13 +60,14 @@ def main(called):
         words = [old, *words]
     if not words:
         print(overview(), file=sys.stderr)
-        return USAGE
+        return problem.USAGE
     name, *words = words
     if name in ("-h", "--help"):
         print(overview())
         return 0
     if name not in COMMANDS:
-        return unknown(name)
+        hint = problem.nearest(name, COMMANDS)
+        return refuse(problem.Problem(f'there is no command "{name}"{hint}: {PROGRAM} --help lists them'))
     try:
         command = importlib.import_module(f"zpp_validate.{COMMANDS[name].module}")
     except ModuleNotFoundError as missing:
@@ -83,5 +76,10 @@ def main(called):
         if {"-h", "--help", "--help-all"} & set(words):
             print(help_without(name, missing.name))
             return 0
-        return lacks(missing.name, path)
-    return command.main(words)
+        return refuse(lacks(missing.name, path))
+    try:
+        return command.main(words)
+    except problem.Problem as found:
+        return refuse(found, f"{PROGRAM} {name}")
+    except OSError as error:
+        return refuse(problem.of_os(error), f"{PROGRAM} {name}")

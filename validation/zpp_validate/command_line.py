@@ -1,17 +1,88 @@
-"""The parser of a command: its --help begins with an example and says in one line what the command does."""
+"""The parser of a command: its --help begins with an example and says in one line what the command does; what it
+refuses is one line; and what the command reads is there."""
 
 import argparse
+import os
+import re
+from pathlib import Path
 
+from zpp_validate import problem
 from zpp_validate.commands import COMMANDS
 
-IO = 5  # docs/reference/exit-codes.md
+
+class InputFile(type(Path())):
+    """Type of an argument that names a file which the command reads. The parser ends the command with code IO where an
+    input cannot be opened."""
+
+    def open_once(self):
+        with open(self, "rb"):
+            pass
+
+
+class InputFolder(type(Path())):
+    """Type of an argument that names a folder which the command reads."""
+
+    def open_once(self):
+        os.scandir(self).close()
+
+
+class Input(type(Path())):
+    """Type of an argument that names a file or a folder which the command reads."""
+
+    def open_once(self):
+        (InputFolder if self.is_dir() else InputFile).open_once(self)
 
 
 class Parser(argparse.ArgumentParser):
     example = None
+    words = ()
 
     def format_help(self):
         return (f"example: {self.example}\n\n" if self.example else "") + super().format_help()
+
+    def parse_args(self, args=None, namespace=None):
+        self.words = args
+        return self.opened(super().parse_args(args, namespace))
+
+    def parse_intermixed_args(self, args=None, namespace=None):
+        self.words = args
+        return self.opened(super().parse_intermixed_args(args, namespace))
+
+    def opened(self, arguments):
+        """Ends the command where an input cannot be opened: that is no verdict about it."""
+        for value in vars(arguments).values():
+            for path in value if isinstance(value, list) else [value]:
+                try:
+                    if isinstance(path, (Input, InputFile, InputFolder)):
+                        path.open_once()
+                except OSError as error:
+                    found = problem.of_os(error, path, "read")
+                    self.exit(found.code, f"{self.prog}: error: {found}\n")
+        return arguments
+
+    def options(self):
+        """Of the command and of its own commands."""
+        choices = [choice for action in self._actions if isinstance(action.choices, dict)
+                   for choice in action.choices.values()]
+        return [*self._option_string_actions, *(option for choice in choices for option in choice.options())]
+
+    def unknown_option(self):
+        """The first word that looks like an option and is none, with the nearest option; empty: all are known."""
+        known = self.options()
+        for word in self.words:
+            name = word.partition("=")[0]
+            if name.startswith("--") and not any(option.startswith(name) for option in known):
+                return f"there is no option {name}{problem.nearest(name, known)}"
+        return ""
+
+    def error(self, message):
+        """Ends the command with code USAGE and one line, where argparse has several. An unknown option is told before
+        what is missing without it."""
+        if re.match(r"unrecognized|(the following|one of the) arguments", message):
+            message = self.unknown_option() or message
+        if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            message += problem.nearest(choice[1], re.findall(r"[^ ,']+", choice[2]))
+        self.exit(problem.USAGE, f"{self.prog}: error: {message}: try --help\n")
 
 
 def positive(text):
@@ -20,17 +91,6 @@ def positive(text):
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return value
-
-
-def require_readable(asked, paths):
-    """Ends the command of the parser `asked` with code 5, in one line, where one of its files cannot be opened: that is
-    no verdict about a trace."""
-    for path in paths:
-        try:
-            with open(path, "rb"):
-                pass
-        except OSError as error:
-            asked.exit(IO, f"{asked.prog}: error: {path} cannot be read: {error.strerror}: check the path\n")
 
 
 def details(description):

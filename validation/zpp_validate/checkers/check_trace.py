@@ -436,9 +436,8 @@ def verdicts(paths):
 
 def main(words):
     parser = command_line.parser("check", __doc__)
-    parser.add_argument("trace", nargs="+", help="HDF5 files that the programs wrote")
+    parser.add_argument("trace", type=command_line.InputFile, nargs="+", help="HDF5 files that the programs wrote")
     paths = parser.parse_args(words).trace
-    command_line.require_readable(parser, paths)
     status = 0
     for valid, lines in verdicts(paths):
         print("\n".join(lines))

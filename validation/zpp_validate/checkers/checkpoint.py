@@ -10,10 +10,9 @@ only that one. Exit codes: 0 all VALID, 1 one is not, 2 usage, or no checkpoint.
 import hashlib
 import json
 import re
-import sys
-from pathlib import Path
 
 from zpp_validate import command_line
+from zpp_validate.problem import Problem
 
 CHUNK = 16 << 20
 
@@ -75,14 +74,13 @@ def check(folder):
 
 def main(words):
     parser = command_line.parser("checkpoint", __doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=command_line.InputFolder)
     parser.add_argument("--newest", action="store_true")
     arguments = parser.parse_args(words)
     found = [entry for entry in arguments.folder.glob("step-*") if re.fullmatch(r"step-\d+", entry.name)]
     found.sort(key=lambda entry: int(entry.name.removeprefix("step-")), reverse=True)
     if not found:
-        print(f"checkpoint: error: {arguments.folder} holds no checkpoint", file=sys.stderr)
-        return 2
+        raise Problem(f"{arguments.folder} holds no checkpoint: name the folder that --save named")
     verdicts = []
     for folder in found[:1] if arguments.newest else found:
         try:

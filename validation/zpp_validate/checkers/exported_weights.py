@@ -5,11 +5,10 @@ usage: zpp-validate exported-weights CHECKPOINT TRACE
 
 CHECKPOINT is a folder step-... that was written with --gather-weights-on-save, TRACE the run's, which has the tensors.
 In fp32 all bits are the same; in bf16 and fp16 each value is the nearest. Prints VALID or INVALID: reason. Exit codes:
-0 VALID, 1 not, 2 usage.
+0 VALID, 1 not, 2 usage, 5 a file is missing.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 
@@ -64,12 +63,13 @@ def check(folder, run):
 
 def main(words):
     parser = command_line.parser("exported-weights", __doc__)
-    parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("trace", type=Path)
+    parser.add_argument("checkpoint", type=command_line.InputFolder)
+    parser.add_argument("trace", type=command_line.InputFile)
     arguments = parser.parse_args(words)
+    run = run_file.read(arguments.trace)
     try:
-        check(arguments.checkpoint, run_file.read(arguments.trace))
-    except (Invalid, run_file.FileProblem, OSError, ValueError, KeyError) as error:
+        check(arguments.checkpoint, run)
+    except (Invalid, ValueError, KeyError) as error:
         print(f"INVALID: {error}")
         return 1
     print("VALID")

@@ -26,12 +26,12 @@ docs, where a setting has an uncompressed baseline). Prints the table, and VALID
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.checkers import converge_checker
 from zpp_validate.convergence import converge_plot, converge_table, feedback_effect, judged, ladder, merged
+from zpp_validate.problem import Problem
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.tables import markdown_table
 
@@ -61,7 +61,7 @@ def at_least_two(text):
 
 def parse(words):
     parser = command_line.parser("converge", __doc__)
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE",
+    parser.add_argument("traces", type=command_line.InputFile, nargs="+", metavar="TRACE",
                         help="converge.h5 of zpp_converge; several are judged as one")
     parser.add_argument("--across-versions", action="store_true", help="several TRACEs may be of several commits")
     parser.add_argument("--only", action="append", default=[], metavar="SETTING",
@@ -98,15 +98,9 @@ def what_else(trace):
 
 def main(words):
     arguments = parse(words)
-    try:
-        trace, notes = merged.read(arguments.traces, arguments.across_versions, arguments.only)
-    except merged.Refused as refused:
-        print(f"converge: error: {refused}", file=sys.stderr)
-        return 2
+    trace, notes = merged.read(arguments.traces, arguments.across_versions, arguments.only)
     if trace.app != "converge":
-        print(f"converge: error: {trace.path}: {what_else(trace)}: name the converge.h5 of zpp_converge",
-              file=sys.stderr)
-        return 2
+        raise Problem(f"{trace.path} {what_else(trace)}: name the converge.h5 of zpp_converge")
     reasons, study = problems_of(trace, arguments.fewest_seeds)
     if reasons:
         for reason in reasons[:REASONS_SHOWN]:
@@ -119,21 +113,16 @@ def main(words):
     command = arguments.command or shlex.join(["validation/zpp-validate", "converge", *words])
     text = "".join(f"{note}.\n\n" for note in notes)
     text += converge_table.text_of(study, trace, rows, averaged, claims, missing, effects, arguments.margin)
-    try:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "table.md").write_text(text)
-        (arguments.output / "chapter.md").unlink(missing_ok=True)
-        if chapter := converge_table.chapter(study, rows, averaged, claims, effects, arguments.margin, command):
-            (arguments.output / "chapter.md").write_text(chapter)
-        converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
-                                  {"margin": arguments.margin, "level": arguments.level,
-                                   "trace": shlex.join(map(str, arguments.traces)),
-                                   "git_commit": trace.attributes["git_commit"], "command": command})
-        converge_plot.draw(study, rows, arguments.margin, trace.data, arguments.output)
-    except OSError as error:
-        print(f"converge: error: {arguments.output} cannot be written: {error.strerror}: name another folder",
-              file=sys.stderr)
-        return 2
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "table.md").write_text(text)
+    (arguments.output / "chapter.md").unlink(missing_ok=True)
+    if chapter := converge_table.chapter(study, rows, averaged, claims, effects, arguments.margin, command):
+        (arguments.output / "chapter.md").write_text(chapter)
+    converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
+                              {"margin": arguments.margin, "level": arguments.level,
+                               "trace": shlex.join(map(str, arguments.traces)),
+                               "git_commit": trace.attributes["git_commit"], "command": command})
+    converge_plot.draw(study, rows, arguments.margin, trace.data, arguments.output)
     print(text if arguments.wide else markdown_table.fitted(text))
     print("VALID")
     return 0

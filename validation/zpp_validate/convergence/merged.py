@@ -9,15 +9,13 @@ import copy
 import json
 
 from zpp_validate.checkers import converge_checker
+from zpp_validate.problem import Problem
+from zpp_validate.readers import run_file
 from zpp_validate.readers.trace_file import Trace
 
 # Groups whose rows belong to one run.
 OF_RUNS = ("steps", "evaluations", "held_out_parts", "averaged_weights", "errors", "quadratic", "quadratic_runs")
 OF_RANKS = ("world_size", "node_count", "ranks_per_node", "emulated")
-
-
-class Refused(ValueError):
-    """Why files are no parts of one matrix."""
 
 
 def without_place(config_json):
@@ -109,14 +107,14 @@ def append(whole, part):
 
 
 def keep(trace, names):
-    """Leaves the settings of these names, with their runs and checks. Throws Refused where there is none of a name, or
+    """Leaves the settings of these names, with their runs and checks. Raises Problem where there is none of a name, or
     a setting without its baseline."""
     settings = trace.rows("settings")
     missing = [name for name in names if name not in {row["name"] for row in settings}]
     missing += [row["baseline"] for row in settings if row["name"] in names and row["baseline"]
                 and row["baseline"] not in names]
     if missing:
-        raise Refused(f"{trace.path} has no setting {missing[0]}, or it is a baseline that --only has not: "
+        raise Problem(f"{trace.path} has no setting {missing[0]}, or it is a baseline that --only has not: "
                       f"it has {', '.join(row['name'] for row in settings)}")
     staying = [index for index, row in enumerate(settings) if row["name"] in names]
     place = {index: new for new, index in enumerate(staying)}  # of a setting that stays, by its number
@@ -133,7 +131,10 @@ def keep(trace, names):
 
 def read(paths, across_versions=False, only=()):
     """(Trace of all together, notes on what was done). Of files with problems of their own, or of other programs, the
-    first is returned alone, with its problems. `only`: settings that count, where not all do. Throws Refused."""
+    first is returned alone, with its problems. `only`: settings that count, where not all do. Raises Problem."""
+    for path in paths:
+        with run_file.open_trace(path):
+            pass
     traces = [Trace(path) for path in paths]
     for trace in traces:
         if not trace.problems and trace.app == "converge" and len(paths) + len(only) > 1:
@@ -146,7 +147,7 @@ def read(paths, across_versions=False, only=()):
     for path, part in zip(paths[1:], traces[1:]):
         differs = difference(traces[0], part, across_versions)
         if differs:
-            raise Refused(f"{paths[0]} and {path} are no parts of one matrix: {differs}")
+            raise Problem(f"{paths[0]} and {path} are no parts of one matrix: {differs}")
         doubled = append(whole, part)
         if doubled:
             seeds = ", ".join(map(str, sorted({seed for _, seed in doubled})))

@@ -26,14 +26,13 @@ tests (0.05). The spread is its bound in that table. Exit codes: 0 done, 1 INVAL
 """
 
 import argparse
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from zpp_validate import command_line
 from zpp_validate.convergence import converge, judged, merged
+from zpp_validate.problem import Problem
 from zpp_validate.stats import paired, power
 from zpp_validate.tables import markdown_table
 
@@ -54,7 +53,7 @@ def numbers(text):
 
 def parse(words):
     parser = command_line.parser("power", __doc__)
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE",
+    parser.add_argument("traces", type=command_line.InputFile, nargs="+", metavar="TRACE",
                         help="converge.h5 of a pilot; several are taken as one")
     parser.add_argument("--across-versions", action="store_true", help="several TRACEs may be of several commits")
     parser.add_argument("--only", action="append", default=[], metavar="SETTING",
@@ -182,15 +181,9 @@ def advice(pilots, arguments, compared):
 
 def main(words):
     arguments = parse(words)
-    try:
-        trace, notes = merged.read(arguments.traces, arguments.across_versions, arguments.only)
-    except merged.Refused as refused:
-        print(f"power: error: {refused}", file=sys.stderr)
-        return 2
+    trace, notes = merged.read(arguments.traces, arguments.across_versions, arguments.only)
     if trace.app != "converge":
-        print(f"power: error: {trace.path}: {converge.what_else(trace)}: name the converge.h5 of zpp_converge",
-              file=sys.stderr)
-        return 2
+        raise Problem(f"{trace.path} {converge.what_else(trace)}: name the converge.h5 of zpp_converge")
     reasons, study = converge.problems_of(trace, 2)
     if not reasons and not study.compared():
         reasons = ["no setting of it is compared with a baseline by its losses: give a pilot, as "

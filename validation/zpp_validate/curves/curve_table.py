@@ -19,7 +19,6 @@ and curves as PNG and SVG. Exit codes: 0 agree; 1 differ or undecided; 2 usage, 
 belong together.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +26,7 @@ import numpy as np
 
 from zpp_validate import command_line
 from zpp_validate.curves import curve_plot, trained
+from zpp_validate.problem import Problem, reading
 from zpp_validate.stats import paired
 from zpp_validate.tables import markdown_table
 
@@ -67,11 +67,11 @@ def pairs_of(work, curves):
         other = theirs[run.key]
         steps, held_out = [step for step, _ in run.evaluations], dict(map(tuple, other["evaluations"]))
         if len(other["losses"]) != len(run.losses) or list(held_out) != steps:
-            raise trained.Refused(f"seed {run.seed} has other steps or evaluations in the curves than in the traces")
+            raise Problem(f"seed {run.seed} has other steps or evaluations in the curves than in the traces")
         pairs.append(Pair(run.seed, np.array([run.losses, other["losses"]]),
                           np.array([[loss for _, loss in run.evaluations], list(held_out.values())]), steps))
     if not pairs:
-        raise trained.Refused("the curves have no seed of the traces: run zpp-validate torch-curve with them")
+        raise Problem("the curves have no seed of the traces: run zpp-validate torch-curve with them")
     return pairs
 
 
@@ -148,8 +148,10 @@ def text_of(work, curves, pairs, judged, first):
 
 def parse(words):
     parser = command_line.parser("curve-table", __doc__)
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="converge.h5 of zpp_converge")
-    parser.add_argument("--curves", type=Path, required=True, metavar="FILE", help="what torch-curve made of them")
+    parser.add_argument("traces", type=command_line.InputFile, nargs="+", metavar="TRACE",
+                        help="converge.h5 of zpp_converge")
+    parser.add_argument("--curves", type=command_line.InputFile, required=True, metavar="FILE",
+                        help="what torch-curve made of them")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="table and picture")
     parser.add_argument("--first", type=command_line.positive, default=10, metavar="N", help="steps of the start [10]")
     parser.add_argument("--tolerance", type=float, metavar="NATS", help="at the start [1e-4 in fp32, 1e-3 in bf16]")
@@ -159,18 +161,15 @@ def parse(words):
 
 def main(words):
     arguments = parse(words)
-    try:
-        work = trained.read(arguments.traces, arguments.setting)
-        curves = trained.read_curves(arguments.curves, work)
+    work = trained.read(arguments.traces, arguments.setting)
+    curves = trained.read_curves(arguments.curves, work)
+    with reading(arguments.curves, "whole file of torch-curve", "make it again"):
         pairs = pairs_of(work, curves)
         judged = judge(pairs, arguments.first, TOLERANCES[work.compute] if arguments.tolerance is None
                        else arguments.tolerance)
         text = text_of(work, curves, pairs, judged, arguments.first)
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "table.md").write_text(text)
-        curve_plot.draw(pairs, arguments.output / "curves")
-    except (trained.Refused, OSError, KeyError) as error:
-        print(f"curve-table: error: {error}", file=sys.stderr)
-        return 2
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "table.md").write_text(text)
+    curve_plot.draw(pairs, arguments.output / "curves")
     print(markdown_table.fitted(text))
     return 0 if judged.verdict == AGREE else 1

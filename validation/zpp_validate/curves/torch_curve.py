@@ -11,7 +11,7 @@ zpp_converge ran on GPUs, and fp32 where it ran on the host.
 
 Nothing is trained where the hash of tokens, seed, batches and steps is not the trace's /runs/data_hash. FILE, a JSON,
 has losses, held-out losses, times and versions; seeds that it has already are kept. `zpp-validate curve-table` compares
-both. Exit codes: 0 done; 2 usage, files that cannot be read, another configuration or other data; 3 no PyTorch, or no
+both. Exit codes: 0 done; 2 usage, files of another kind, another configuration or other data; 3 no PyTorch, or no
 such device.
 """
 
@@ -27,26 +27,21 @@ import numpy as np
 from zpp_validate import command_line
 from zpp_validate.curves import token_batches, trained
 from zpp_validate.forms import learning_rate
-
-USAGE, ENVIRONMENT = 2, 3
+from zpp_validate.problem import ENVIRONMENT, Problem, reading
 
 
 def parse(words):
     parser = command_line.parser("torch-curve", __doc__)
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="converge.h5 of zpp_converge")
+    parser.add_argument("traces", type=command_line.InputFile, nargs="+", metavar="TRACE",
+                        help="converge.h5 of zpp_converge")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
                         help="the JSON; one that is there is continued")
-    parser.add_argument("--data", type=Path, metavar="FILE", help="tokens [the path in the trace]")
+    parser.add_argument("--data", type=command_line.InputFile, metavar="FILE", help="tokens [the path in the trace]")
     parser.add_argument("--setting", metavar="NAME", help="which, where several are uncompressed")
     parser.add_argument("--device", choices=("cuda", "cpu"), help="[cuda where there is one]")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction,
                         help="torch.compile of forward and loss [on cuda]")
     return parser.parse_intermixed_args(words)
-
-
-def fail(reason, code=USAGE):
-    print(f"torch-curve: error: {reason}", file=sys.stderr)
-    sys.exit(code)
 
 
 def write(path, curves):
@@ -57,14 +52,14 @@ def write(path, curves):
 
 
 def open_tokens(work, place):
-    """The tokens that every run of the trace read, or no return."""
+    """The tokens that every run of the trace read. Raises Problem."""
     data = work.config["zeropp"]["data"]
     tokens = token_batches.Tokens(data["source"], place or Path(work.path), data["held_out_fraction"])
     fingerprint = tokens.fingerprint()
     for run in work.runs:
         if token_batches.data_hash(fingerprint, work.config, run.seed) != run.data_hash:
-            fail(f"{place or work.path} with seed {run.seed} is not the data of the trace: /runs/data_hash is another; "
-                 "give the file with --data")
+            raise Problem(f"{place or work.path} with seed {run.seed} is not the data of the trace: /runs/data_hash is "
+                          "another; give the file with --data")
     return tokens
 
 
@@ -75,7 +70,7 @@ def train(work, tokens, arguments, curves):
 
     device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda" and not torch.cuda.is_available():
-        fail("PyTorch sees no GPU: run on one, or with --device cpu", ENVIRONMENT)
+        raise Problem("PyTorch sees no GPU: run on one, or with --device cpu", ENVIRONMENT)
     compiled = device == "cuda" if arguments.compile is None else arguments.compile
     own, config = work.config["zeropp"], work.config
     length, sequences, steps = own["model"]["seq_length"], config["train_batch_size"], own["train_steps"]
@@ -113,10 +108,10 @@ def main(words):
         fresh = {"schema": trained.SCHEMA, "setting": work.setting, "config": work.config,
                  "activations": work.activations, "runs": []}
         curves = trained.read_curves(arguments.output, work) if arguments.output.exists() else fresh
-        train(work, open_tokens(work, arguments.data), arguments, curves)
+        with reading(arguments.data or work.path, "token file", "give the file with --data"):
+            tokens = open_tokens(work, arguments.data)
+        train(work, tokens, arguments, curves)
     except ModuleNotFoundError as missing:
-        fail(f"{sys.executable} has no module {missing.name}: call the program with a Python that has PyTorch",
-             ENVIRONMENT)
-    except (OSError, ValueError, KeyError) as error:
-        fail(error)
+        raise Problem(f"{sys.executable} has no module {missing.name}: call the program with a Python that has "
+                      "PyTorch", ENVIRONMENT) from None
     return 0

@@ -4,14 +4,11 @@ import json
 from dataclasses import dataclass
 
 from zpp_validate.convergence import merged
+from zpp_validate.problem import Problem, reading
 from zpp_validate.readers.converge_file import Study
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 
 SCHEMA = "zeropp-torch-curve"
-
-
-class Refused(ValueError):
-    """One line: why it cannot be trained again, or compared."""
 
 
 @dataclass(frozen=True)
@@ -40,31 +37,28 @@ def setting_of(study, name):
     names = ", ".join(setting.name for setting in plain) or "none"
     chosen = [setting for setting in plain if name in (None, setting.name)]
     if len(chosen) != 1:
-        raise Refused(f"{len(chosen)} of its uncompressed settings ({names}) are meant: name one with --setting")
+        raise Problem(f"{len(chosen)} of its uncompressed settings ({names}) are meant: name one with --setting")
     return chosen[0]
 
 
 def check(config):
-    """Refuses what PyTorch is not told to do here."""
+    """Raises ValueError for what PyTorch is not told to do here."""
     own = config["zeropp"]
     for what, found, wanted in (("the model is", own["model"]["name"], "gpt"),
                                 ("the optimizer is", config["optimizer"]["type"], "AdamW"),
                                 ("fp16 is", config.get("fp16", {}).get("enabled", False), False),
                                 ("the optimizer's moments are kept in", own.get("moments", "fp32"), "fp32")):
         if found != wanted:
-            raise Refused(f"{what} {found}, and only {wanted} is trained again")
+            raise ValueError(f"{what} {found}, and only {wanted} is trained again")
     if not own["evaluation_interval"]:
-        raise Refused("it has no held-out losses: evaluation_interval is 0")
+        raise ValueError("it has no held-out losses: evaluation_interval is 0")
 
 
 def read(paths, setting=None):
-    """Of traces that are parts of one matrix. Throws Refused."""
-    try:
-        trace, _ = merged.read(paths)
-    except merged.Refused as refused:
-        raise Refused(str(refused)) from None
+    """Of traces that are parts of one matrix. Raises Problem."""
+    trace, _ = merged.read(paths)
     if trace.app != "converge" or trace.problems:
-        raise Refused(f"{trace.path}: {trace.problems[0] if trace.problems else 'no trace of zpp_converge'}")
+        raise Problem(f"{trace.path}: {trace.problems[0] if trace.problems else 'no trace of zpp_converge'}")
     study = Study(trace)
     chosen = setting_of(study, setting)
     runs = sorted(chosen.runs.values(), key=lambda run: run.seed)
@@ -74,24 +68,22 @@ def read(paths, setting=None):
         check(config)
         steps = config["zeropp"]["train_steps"]
     except (TypeError, KeyError, ValueError) as error:
-        raise Refused(f"{trace.path}: setting {chosen.name}: {error}") from None
+        raise Problem(f"{trace.path}: setting {chosen.name}: {error}") from None
     for run in runs:
         if run.verdict != "VALID" or run.skipped or run.steps != steps:
-            raise Refused(f"{trace.path}: seed {run.seed} has {run.steps} of {steps} steps, {run.skipped} skipped, and "
+            raise Problem(f"{trace.path}: seed {run.seed} has {run.steps} of {steps} steps, {run.skipped} skipped, and "
                           f"is {run.verdict}")
     sizes = {run.world_size for run in runs}
     if len(sizes) > 1:
-        raise Refused(f"{trace.path}: its runs are of {sorted(sizes)} ranks: give traces of one number")
+        raise Problem(f"{trace.path}: its runs are of {sorted(sizes)} ranks: give traces of one number")
     return Trained(chosen.name, config, path, trace.attributes["backend"], sizes.pop(), runs)
 
 
 def read_curves(path, trained):
-    """The JSON of torch-curve, where it is of what was trained. Throws Refused, OSError."""
-    try:
+    """The JSON of torch-curve, where it is of what was trained. Raises Problem, OSError."""
+    with reading(path, "file of torch-curve", "name the FILE of its --output"):
         curves = json.loads(path.read_text())
         own = (curves["setting"], curves["config"], curves["activations"], curves["schema"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{path} is no file of torch-curve: {error}") from None
     if own != (trained.setting, trained.config, trained.activations, SCHEMA):
-        raise Refused(f"{path} is of another setting or configuration than the traces: name another file")
+        raise Problem(f"{path} is of another setting or configuration than the traces: name another file")
     return curves

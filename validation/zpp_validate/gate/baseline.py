@@ -16,7 +16,7 @@ from pathlib import Path
 from zpp_validate.checkers import check_trace
 from zpp_validate.readers import measurement, run_file
 from zpp_validate.readers.converge_file import Study
-from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.problem import Problem
 from zpp_validate.readers.trace_file import Trace
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 
@@ -42,22 +42,22 @@ class Row:
     times: list = field(default_factory=list)
 
     def join(self, other):
-        """One more run, or several, of the same configuration. Raises FileProblem where they are no seeds of the
+        """One more run, or several, of the same configuration. Raises Problem where they are no seeds of the
         same."""
         if other.config != self.config:
-            raise FileProblem(f"two configurations are called {self.name}: put their runs into folders AXIS=VALUE, as "
+            raise Problem(f"two configurations are called {self.name}: put their runs into folders AXIS=VALUE, as "
                               f"a study does")
         for skipped, theirs in other.exact.items():
             mine = self.exact.setdefault(skipped, theirs)
             for name, value in theirs.items():
                 if mine[name] != value:
-                    raise FileProblem(f"runs of {self.name} do not agree on {name}: {mine[name]} and {value}: they are "
+                    raise Problem(f"runs of {self.name} do not agree on {name}: {mine[name]} and {value}: they are "
                                       f"not of one program")
         for name in ("skips", "losses", "norms", "hashes"):
             mine, theirs = getattr(self, name), getattr(other, name)
             twice = set(mine) & set(theirs)
             if twice:
-                raise FileProblem(f"{self.name} is there twice with seed {', '.join(sorted(twice))}: name each "
+                raise Problem(f"{self.name} is there twice with seed {', '.join(sorted(twice))}: name each "
                                   f"run once")
             mine.update(theirs)
         self.times += other.times
@@ -156,13 +156,13 @@ def traces(paths):
         own = sorted(found for found in path.rglob("*.h5") if found.name != "judged.h5") if path.is_dir() else [path]
         if not own or path.is_file() and path.suffix != ".h5":
             what = "holds" if path.is_dir() else "is"
-            raise FileProblem(f"{path} {what} no trace (*.h5): name traces, or a folder that a study left")
+            raise Problem(f"{path} {what} no trace (*.h5): name traces, or a folder that a study left")
         found += own
     return found
 
 
 def read(paths, warmup):
-    """Runs of all traces at `paths` and in folders there. Raises FileProblem; Invalid traces are named by judge()."""
+    """Runs of all traces at `paths` and in folders there. Raises Problem; Invalid traces are named by judge()."""
     rows, places, versions, dates, commands, diverged = {}, set(), {}, [], [], []
     for path in traces(paths):
         run = run_file.read(path)
@@ -176,7 +176,7 @@ def read(paths, warmup):
             dates.append(run["started_at"])
             commands.append(run["command_line"])
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise FileProblem(f"{path} is no trace of a run that can be compared: {error!r}: name those of zpp_train, "
+            raise Problem(f"{path} is no trace of a run that can be compared: {error!r}: name those of zpp_train, "
                               f"zpp_converge, "
                               "zpp_sweep or zpp_kernels") from None
         for row in own:
@@ -184,7 +184,7 @@ def read(paths, warmup):
             if known is not row:
                 known.join(row)
     if len(places) > 1:
-        raise FileProblem(f"the traces are of several machines or layouts: "
+        raise Problem(f"the traces are of several machines or layouts: "
                           f"{'; '.join(sorted(layout for layout, _ in places))}: "
                           "name those of one")
     (layout, machine), = places
@@ -212,15 +212,15 @@ def write(path, runs, command):
 
 
 def load(path):
-    """Raises FileProblem."""
+    """Raises Problem."""
     document = run_file.read(path)
     if (document.get("schema"), document.get("schema_version")) != (SCHEMA, SCHEMA_VERSION):
-        raise FileProblem(f"{path} is no baseline of schema {SCHEMA} {SCHEMA_VERSION}: record one with --record")
+        raise Problem(f"{path} is no baseline of schema {SCHEMA} {SCHEMA_VERSION}: record one with --record")
     try:
         rows = {row["name"]: Row(**row) for row in document["rows"]}
         return Runs(rows, *(document[name] for name in ("layout", "machine", "versions", "date", "commands")))
     except (KeyError, TypeError) as error:
-        raise FileProblem(f"{path} is not as gate.py writes it: {error!r}: record it again") from None
+        raise Problem(f"{path} is not as gate.py writes it: {error!r}: record it again") from None
 
 
 def default_path(name, machine):

@@ -39,6 +39,7 @@ after 2 as well, with the error in place of rows, so that what reads it sees tha
 """
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -48,7 +49,7 @@ from pathlib import Path
 from zpp_validate import command_line
 from zpp_validate.gate import fabric_compare
 from zpp_validate.readers import fabric_file, measurement, run_file
-from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.problem import Problem
 from zpp_validate.stats import bootstrap, rank_test
 from zpp_validate.tables import markdown_table
 
@@ -119,7 +120,7 @@ class Result:
 
 
 def pair_up(a, b, collectives, across_machines):
-    """The rows that both sides have, not yet judged, and what only one has. Raises FileProblem."""
+    """The rows that both sides have, not yet judged, and what only one has. Raises Problem."""
     result = Result(program=next(iter(a.values())).program)
     for name in sorted({*a, *b}):
         sides = a.get(name), b.get(name)
@@ -251,33 +252,28 @@ def failures_of(result, partial):
 
 
 def write_json(path, document):
-    """Raises FileProblem."""
-    try:
-        path.write_text(json.dumps(document, indent=1) + "\n")
-    except OSError as error:
-        raise FileProblem(
-            f"--json {path} cannot be written: {error.strerror}: name a file in a folder that exists") from None
+    path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def surveys(arguments):
-    """The two surveys of zpp_fabric, or None where neither file is one. Raises FileProblem."""
+    """The two surveys of zpp_fabric, or None where neither file is one. Raises Problem."""
     paths = (arguments.a, arguments.b)
     if any(path.is_dir() for path in paths):
         return None
     runs = [run_file.read(path) for path in paths]
     are = [fabric_file.is_fabric(run) for run in runs]
     if are[0] != are[1]:
-        raise FileProblem(f"{paths[0]} and {paths[1]}: one is of zpp_fabric, one is not: name two of the same kind")
+        raise Problem(f"{paths[0]} and {paths[1]}: one is of zpp_fabric, one is not: name two of the same kind")
     return [fabric_file.read(path, run) for path, run in zip(paths, runs)] if all(are) else None
 
 
 def main_of_surveys(a, b, arguments):
-    """Exit code. Raises FileProblem."""
+    """Exit code. Raises Problem."""
     fabric_compare.require_comparable(a, b, arguments.across_machines)
     arguments.threshold = arguments.threshold or max(a.threshold, b.threshold)
     rows, only_a, only_b = fabric_compare.compare(a, b, arguments.threshold)
     if not rows:
-        raise FileProblem(f"{a.path} and {b.path} have no link in common: measure again")
+        raise Problem(f"{a.path} and {b.path} have no link in common: measure again")
     print(fabric_compare.text_of(rows, only_a, only_b, arguments.threshold))
     failures = fabric_compare.failures_of(rows, only_a, arguments.partial)
     code = 1 if failures else 0
@@ -285,20 +281,15 @@ def main_of_surveys(a, b, arguments):
         write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b, program="zpp_fabric"), arguments,
                                                code) | {"rows": fabric_compare.rows_of(rows)})
     if failures:
-        print(f"compare: error: {'; '.join(failures)}", file=sys.stderr)
+        print(f"zpp-validate compare: error: {'; '.join(failures)}", file=sys.stderr)
     return code
 
 
-def not_compared(problem, arguments):
-    """The exit code, after the error and a report that says that there is no comparison."""
-    print(f"compare: error: {problem}", file=sys.stderr)
-    if arguments.json:
-        nothing = Result(program=measurement.program_of_files(arguments.a, arguments.b))
-        try:
-            write_json(arguments.json, document_of(nothing, arguments, 2) | {"error": str(problem)})
-        except FileProblem:
-            pass  # the error is told, and the exit code is that of a comparison that could not be made
-    return 2
+def report_problem(problem, arguments):
+    """Writes a report that says that there is no comparison, where it can be written: the problem itself is told."""
+    nothing = Result(program=measurement.program_of_files(arguments.a, arguments.b))
+    with contextlib.suppress(OSError):
+        write_json(arguments.json, document_of(nothing, arguments, problem.code) | {"error": str(problem)})
 
 
 def outcome_of(result, arguments):
@@ -325,19 +316,17 @@ def main(words):
         sides = [measurement.read_side(path, arguments.warmup) for path in (arguments.a, arguments.b)]
         result = pair_up(*sides, arguments.collective, arguments.across_machines)
         if not result.rows:
-            raise FileProblem(f"{arguments.a} and {arguments.b} have no row in common: measure the same rows in both")
-    except FileProblem as problem:
-        return not_compared(problem, arguments)
+            raise Problem(f"{arguments.a} and {arguments.b} have no row in common: measure the same rows in both")
+    except Problem as problem:
+        if arguments.json:
+            report_problem(problem, arguments)
+        raise
     judge(result.rows, arguments.level, arguments.confidence, arguments.threshold,
           bootstrap.Bootstrap(arguments.resamples, arguments.seed))
     print(text_of(result, arguments))
     code, reason = outcome_of(result, arguments)
     if arguments.json:
-        try:
-            write_json(arguments.json, document_of(result, arguments, code))
-        except FileProblem as problem:
-            print(f"compare: error: {problem}", file=sys.stderr)
-            return 2
+        write_json(arguments.json, document_of(result, arguments, code))
     if reason:
-        print(f"compare: error: {reason}", file=sys.stderr)
+        print(f"zpp-validate compare: error: {reason}", file=sys.stderr)
     return code

@@ -10,7 +10,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.problem import Problem
 from zpp_validate.tables import markdown_table
 
 DEVIATIONS, NORMAL = 5, 1.4826  # NORMAL times the median deviation is the standard deviation of a normal distribution
@@ -50,16 +50,16 @@ def judge(kind, metric, links, threshold):
 
 
 def require_comparable(a, b, across_machines):
-    """Raises FileProblem."""
+    """Raises Problem."""
     pair = f"{a.path} and {b.path}"
     if a.message_bytes != b.message_bytes:
-        raise FileProblem(f"{pair} sent other messages, {a.message_bytes} / {b.message_bytes} bytes: measure again "
+        raise Problem(f"{pair} sent other messages, {a.message_bytes} / {b.message_bytes} bytes: measure again "
                           f"with --fabric-bytes {a.message_bytes}")
     if [node for node, _ in a.ranks] != [node for node, _ in b.ranks]:
-        raise FileProblem(f"{pair} are of other ranks or nodes, {len(a.ranks)} / {len(b.ranks)} ranks: measure again "
+        raise Problem(f"{pair} are of other ranks or nodes, {len(a.ranks)} / {len(b.ranks)} ranks: measure again "
                           f"with those of A")
     if a.ranks != b.ranks and not across_machines:
-        raise FileProblem(f"{pair} are of other machines: measure again there, or give --across-machines")
+        raise Problem(f"{pair} are of other machines: measure again there, or give --across-machines")
 
 
 def compare(a, b, threshold):

@@ -25,9 +25,9 @@ is the one that such runs pass in all but 1 of 1000 gates; where times spread to
 gate sharper.
 
 Exit codes: 0 nothing moved; 1 something did, a run is INVALID, or a row, seed or time of the baseline is missing
-(--partial: may be missing, as where runs have other seeds); 2 cannot be compared: no baseline, another machine
+(--partial: may be missing, as where runs have other seeds); 2 cannot be compared: another machine
 (--across-machines compares all but hashes), another configuration; 4 nothing moved, but a verdict is blunt, or
-undecided for want of runs or times.
+undecided for want of runs or times; 5 a trace or the baseline is not there.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.gate import baseline, compare, gate_judge, gate_report
-from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.problem import IO, Problem
 
 
 def share(text):
@@ -58,7 +58,8 @@ def kinds(text):
 
 def parse(words):
     parser = command_line.parser("gate", __doc__)
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="traces, or folders of them")
+    parser.add_argument("traces", type=command_line.Input, nargs="+", metavar="TRACE",
+                        help="traces, or folders of them")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--record", metavar="NAME", help="keep these runs as a baseline")
     what.add_argument("--baseline", metavar="NAME", help="compare with it")
@@ -85,12 +86,12 @@ def record(arguments, words):
     invalid = baseline.invalid(arguments.traces)
     if invalid:
         path, reason = next(iter(invalid.items()))
-        print(f"gate: error: {path} is INVALID: {reason}: a baseline is of valid runs", file=sys.stderr)
+        print(f"zpp-validate gate: error: {path} is INVALID: {reason}: a baseline is of valid runs", file=sys.stderr)
         return 1
     runs = baseline.read(arguments.traces, arguments.warmup)
     path = path_of(arguments.record, runs.machine)
     if path.exists() and not arguments.replace:
-        raise FileProblem(f"{path} is there: give --replace, or another name")
+        raise Problem(f"{path} is there: give --replace, or another name")
     baseline.write(path, runs, shlex.join(["validation/zpp-validate", "gate", *words]))
     seeds = sorted({len(row.losses) for row in runs.rows.values() if row.losses})
     print(f"{path}: {len(runs.rows)} rows" + (f", {' to '.join(map(str, seeds))} seeds" if seeds else ""))
@@ -101,7 +102,7 @@ def require_comparable(old, new, path, across):
     if across or (old.layout, old.machine) == (new.layout, new.machine):
         return
     where = [f"{side.layout} of {baseline.folder_name(side.machine)}" for side in (old, new)]
-    raise FileProblem(f"{path} is of another machine: {where[0]} / {where[1]}: record one here, or give "
+    raise Problem(f"{path} is of another machine: {where[0]} / {where[1]}: record one here, or give "
                       f"--across-machines")
 
 
@@ -113,7 +114,7 @@ def check(arguments):
         new = baseline.read(valid, arguments.warmup)
         path = path_of(arguments.baseline, new.machine)
         if not path.exists():
-            raise FileProblem(f"no baseline {path}: record one with --record {arguments.baseline}")
+            raise Problem(f"no baseline {path}: record one with --record {arguments.baseline}", IO)
         old = baseline.load(path)
         require_comparable(old, new, path, arguments.across_machines)
         result = gate_judge.judge(old, new, arguments, result)
@@ -126,11 +127,4 @@ def check(arguments):
 
 def main(words):
     arguments = parse(words)
-    try:
-        return record(arguments, words) if arguments.record else check(arguments)
-    except FileProblem as problem:
-        print(f"gate: error: {problem}", file=sys.stderr)
-    except OSError as error:
-        print(f"gate: error: {error.filename} cannot be written: {error.strerror}: name a file in a folder that exists",
-              file=sys.stderr)
-    return 2
+    return record(arguments, words) if arguments.record else check(arguments)

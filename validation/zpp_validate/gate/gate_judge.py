@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from zpp_validate.gate import compare
-from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.problem import Problem
 from zpp_validate.stats import bootstrap
 
 KINDS = ("bytes", "hash", "convergence", "norm", "times")
@@ -104,7 +104,7 @@ def spread_of(old, new, kind, margin, tests):
     if not before or not now:
         return
     if len(before) < FEWEST_SEEDS:
-        raise FileProblem(f"the baseline of {old.name} has {len(before)} seeds: equivalence needs {FEWEST_SEEDS}: "
+        raise Problem(f"the baseline of {old.name} has {len(before)} seeds: equivalence needs {FEWEST_SEEDS}: "
                           f"record more, or leave "
                           "convergence and norm out of --only")
     ratio = kind == "norm"
@@ -155,17 +155,17 @@ def require_same_work(old, new):
     other = [f"{name} {old.config[name]} / {new.config[name]}" for name in sorted(set(old.config) & set(new.config))
              if old.config[name] != new.config[name]]
     if other:
-        raise FileProblem(f"{old.name} has another configuration than in the baseline: {'; '.join(other[:4])}: run the "
+        raise Problem(f"{old.name} has another configuration than in the baseline: {'; '.join(other[:4])}: run the "
                           f"same, or record anew")
 
 
 def judge(old, new, arguments, result):
-    """Fills `result` from two baseline.Runs. Raises FileProblem where rows cannot be compared."""
+    """Fills `result` from two baseline.Runs. Raises Problem where rows cannot be compared."""
     pairs = [(row, new.rows[name]) for name, row in old.rows.items() if name in new.rows]
     result.findings += [Finding(name, "convergence", "held-out loss", "finite", "diverged", verdict=MOVED)
                         for name in new.diverged if name in old.rows]
     if not pairs and not result.findings:
-        raise FileProblem(f"no row in common: the baseline has {', '.join(sorted(old.rows))}; here are "
+        raise Problem(f"no row in common: the baseline has {', '.join(sorted(old.rows))}; here are "
                           f"{', '.join(sorted(new.rows))}")
     for before, now in pairs:
         require_same_work(before, now)
@@ -189,5 +189,5 @@ def judge(old, new, arguments, result):
     if "times" in arguments.only:
         result.findings += times_of(pairs, arguments.threshold)
     if not result.findings:
-        raise FileProblem(f"nothing was compared: these rows have none of {', '.join(arguments.only)}")
+        raise Problem(f"nothing was compared: these rows have none of {', '.join(arguments.only)}")
     return result

@@ -20,7 +20,6 @@ with the largest values among them; `of the bound` is the largest share that a w
 """
 
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -28,16 +27,13 @@ import numpy as np
 from zpp_validate import command_line
 from zpp_validate.forms.settings import Settings
 from zpp_validate.oracles import codecs
+from zpp_validate.problem import Problem, reading
 from zpp_validate.readers import checkpoint_file, run_file
 
 STORED = {"fp32": "<u4", "bf16": "<u2", "fp16": "<u2"}
 # Largest relative error of rounding to the nearest, and largest of numbers below the normal ones.
 ROUNDING = {"fp32": (2.0**-24, 2.0**-150), "bf16": (2.0**-8, 2.0**-134), "fp16": (2.0**-11, 2.0**-25)}
 NOTHING = "nothing"
-
-
-class Problem(Exception):
-    """One line."""
 
 
 class Pair(NamedTuple):
@@ -233,23 +229,24 @@ def pairs_of(runs, folders):
 
 def main(words):
     parser = command_line.parser("copy-drift", __doc__)
-    parser.add_argument("checkpoints", type=Path, nargs="+")
-    parser.add_argument("--trace", type=Path, required=True, action="append", metavar="FILE",
+    parser.add_argument("checkpoints", type=command_line.InputFolder, nargs="+")
+    parser.add_argument("--trace", type=command_line.InputFile, required=True, action="append", metavar="FILE",
                         help="of the run, for its codecs; once for each part")
     parser.add_argument("--rows", type=command_line.positive, default=20, metavar="N",
                         help="rows of the table, about [20]")
     arguments = parser.parse_args(words)
     folders = {step: folder for path in arguments.checkpoints for step, folder in checkpoint_file.folders(path).items()}
-    try:
-        pairs, unknown = pairs_of([Run(run_file.read(path)) for path in arguments.trace], folders)
-    except (Problem, run_file.FileProblem, OSError, ValueError, KeyError) as error:
-        print(f"copy-drift: error: {error}", file=sys.stderr)
-        return 2
+    runs = []
+    for path in arguments.trace:
+        with reading(path, "trace of a training run", "name what zpp_train wrote"):
+            runs.append(Run(run_file.read(path)))
+    with reading(arguments.checkpoints[0], "folder of checkpoints", "name what --save named"):
+        pairs, unknown = pairs_of(runs, folders)
     print(table_of(pairs, arguments.rows))
     if unknown:
-        print(f"copy-drift: warning: {len(unknown)} steps, the first one {unknown[0]}, are in no trace, and judged by "
-              f"the codecs of "
-              f"{arguments.trace[0]}: give a --trace for each part of the run", file=sys.stderr)
+        print(f"zpp-validate copy-drift: warning: {len(unknown)} steps, the first one {unknown[0]}, are in no trace, "
+              f"and judged by the codecs of {arguments.trace[0]}: give a --trace for each part of the run",
+              file=sys.stderr)
     wide = [pair.step for pair in pairs if pair.share > 1]
     other = [pair.step for pair in pairs if pair.others]
     for steps, what in ((wide, "are further from the weights than codec and rounding explain"),

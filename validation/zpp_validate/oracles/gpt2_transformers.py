@@ -12,10 +12,10 @@ or files that cannot be read; 77 no PyTorch or no transformers.
 
 import math
 import os
-import sys
 from pathlib import Path
 
 from zpp_validate import command_line
+from zpp_validate.problem import reading
 from zpp_validate.readers import run_file
 
 SKIPPED = 77
@@ -68,8 +68,8 @@ def parse(words):
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     added = commands.add_parser("loss")
     added.set_defaults(command=loss)
-    added.add_argument("folder", type=Path)
-    added.add_argument("trace", type=Path)
+    added.add_argument("folder", type=command_line.InputFolder)
+    added.add_argument("trace", type=command_line.InputFile)
     added.add_argument("--evaluation", type=int, default=-1)
     added.add_argument("--tolerance", type=float, default=1e-4)
     added = commands.add_parser("make")
@@ -83,10 +83,8 @@ def parse(words):
 def main(words):
     arguments = parse(words)
     try:
-        return arguments.command(arguments)
+        with reading(arguments.folder, "GPT-2 of this run", "name a step-... folder with model.safetensors"):
+            return arguments.command(arguments)
     except ImportError as missing:
         print(f"skipped: {missing}: install torch and transformers")
         return SKIPPED
-    except (run_file.FileProblem, OSError, ValueError, KeyError, IndexError) as error:
-        print(f"gpt2: error: {error}", file=sys.stderr)
-        return 2

@@ -18,11 +18,11 @@ Differences are norm-wise and relative: |library - oracle| / |oracle|. Exit code
 """
 import json
 import pathlib
-import sys
 
 import numpy as np
 
 from zpp_validate import command_line
+from zpp_validate.problem import reading
 
 EPSILON = 1e-5  # of layer normalisation
 
@@ -241,14 +241,11 @@ def check_training(case, report):
 def main(words):
     parser = command_line.parser("oracle", __doc__)
     parser.add_argument("check", choices=["gradients", "train"])
-    parser.add_argument("folder", metavar="DIR")
+    parser.add_argument("folder", type=command_line.InputFolder, metavar="DIR")
     parser.add_argument("--tolerance", type=float, default=1e-5)
     arguments = parser.parse_args(words)
     report = Report(arguments.tolerance)
-    try:
+    with reading(arguments.folder, "case", "name what the tool gpt_case wrote"):
         case = Case(arguments.folder)
         (check_gradients if arguments.check == "gradients" else check_training)(case, report)
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        print(f"oracle: error: {arguments.folder}: {error}", file=sys.stderr)
-        return 2
     return report.verdict()

@@ -12,6 +12,7 @@ import pathlib
 import sys
 
 from zpp_validate import command_line
+from zpp_validate.problem import reading
 
 SKIPPED = 77
 
@@ -121,7 +122,7 @@ def check(case, rounding, tolerance):
 
 def main(words):
     parser = command_line.parser("torch-oracle", __doc__)
-    parser.add_argument("folder", metavar="DIR")
+    parser.add_argument("folder", type=command_line.InputFolder, metavar="DIR")
     parser.add_argument("--tolerance", type=float, default=1e-5)
     parser.add_argument("--weights", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--precision", choices=["fp32", "fp64"], default="fp64")
@@ -132,8 +133,5 @@ def main(words):
     torch.backends.cuda.matmul.allow_tf32 = False
     precision = torch.float32 if arguments.precision == "fp32" else torch.float64
     rounding = torch.bfloat16 if arguments.weights == "bf16" else None
-    try:
+    with reading(arguments.folder, "case", "name what the tool gpt_case wrote"):
         return check(Case(arguments.folder, precision, arguments.device), rounding, arguments.tolerance)
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        print(f"torch-oracle: error: {arguments.folder}: {error}", file=sys.stderr)
-        return 2

@@ -73,7 +73,7 @@ def main(words):
     try:
         seconds = measure(arguments.bytes, arguments.threads, arguments.repetitions)
     except (MemoryError, OSError, RuntimeError) as error:
-        print(f"raw-copy: error: {error}", file=sys.stderr)
+        print(f"zpp-validate raw-copy: error: {error}", file=sys.stderr)
         return 1
     moved = 2 * (arguments.bytes // 8 * 8)
     answer = {"threads": arguments.threads, "bytes": moved, "seconds": seconds, "best": min(seconds),

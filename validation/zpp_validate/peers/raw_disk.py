@@ -82,7 +82,7 @@ def rounds(folder, size, depth, block, barrier, results, index):
 
 def main(words):
     parser = command_line.parser("raw-disk", __doc__)
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=command_line.InputFolder, required=True)
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("--bytes", type=int, required=True, help="of each file; rounded down to whole blocks")
     parser.add_argument("--json", type=Path, required=True)
@@ -104,7 +104,7 @@ def main(words):
             time.sleep(0.05)
         found = dict(results)
     if len(found) != arguments.processes:
-        print(f"raw-disk: error: a process could not use {arguments.folder}: see above", file=sys.stderr)
+        print(f"zpp-validate raw-disk: error: a process could not use {arguments.folder}: see above", file=sys.stderr)
         return 1
     answer = {"processes": arguments.processes, "direct": all(direct for direct, _ in found.values())}
     for number, (name, files) in enumerate((("written", 2), ("read", 1), ("both", 2))):

@@ -58,7 +58,8 @@ def main(words):
         for path in paths:
             path.unlink(missing_ok=True)
     if len(times) != len(paths):
-        print(f"raw-write: error: a process could not write to {arguments.folder}: see above", file=sys.stderr)
+        print(f"zpp-validate raw-write: error: a process could not write to {arguments.folder}: see above",
+              file=sys.stderr)
         return 1
     begins, ends = zip(*times.values())
     seconds = max(ends) - min(begins)

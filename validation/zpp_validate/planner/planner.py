@@ -169,7 +169,7 @@ def fit(planner, published, traces):
 def main(words):
     parser = command_line.parser("planner", __doc__)
     parser.add_argument("--program", default=ROOT / "build" / "bin" / "zpp_plan", type=pathlib.Path)
-    parser.add_argument("--clusters", default=ROOT / "inputs" / "clusters", type=pathlib.Path)
+    parser.add_argument("--clusters", default=ROOT / "inputs" / "clusters", type=command_line.InputFolder)
     parser.add_argument("--output", type=pathlib.Path, help="folder of table.md and planner.png")
     parser.add_argument("--fit", action="store_true", help="fit the constants again, into the cluster files")
     asked = parser.parse_args(words)
@@ -216,5 +216,5 @@ def main(words):
         (asked.output / "table.md").write_text(text)
         planner_plot.draw(rows, traces, asked.output / "planner.png")
     for line in verdicts.failed:
-        print(f"planner: error: {line}", file=sys.stderr)
+        print(f"zpp-validate planner: error: {line}", file=sys.stderr)
     return 1 if verdicts.failed else 0

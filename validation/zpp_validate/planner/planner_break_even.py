@@ -9,10 +9,10 @@ Runs `zpp_plan breakeven` for each model and number of nodes and writes break_ev
 import concurrent.futures
 import json
 import pathlib
-import subprocess
 import tempfile
 
 from zpp_validate import command_line
+from zpp_validate.planner import planner_run
 from zpp_validate.tables import markdown_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -39,7 +39,7 @@ def break_even(program, cluster, model, nodes):
     with tempfile.TemporaryDirectory(prefix="break-even-") as name:
         folder = pathlib.Path(name)
         command = [program, "breakeven", "--cluster", cluster, "--output", folder, "--json", folder / "a.json", *flags]
-        subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=120)
+        planner_run.run(command)
         rows = json.loads((folder / "a.json").read_text())["break_even"]
     return {feature: rate / GIGABIT for feature, rate in zip(rows["feature"], rows["gpu_rate"])}
 
@@ -93,7 +93,8 @@ def draw(results, path):
 def main(words):
     parser = command_line.parser("break-even", __doc__)
     parser.add_argument("--program", default=ROOT / "build" / "bin" / "zpp_plan", type=pathlib.Path)
-    parser.add_argument("--cluster", default=ROOT / "inputs" / "clusters" / "h200-dgx.json", type=pathlib.Path)
+    parser.add_argument("--cluster", default=ROOT / "inputs" / "clusters" / "h200-dgx.json",
+                        type=command_line.InputFile)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     asked = parser.parse_args(words)
     jobs = [(model, nodes) for model in MODELS for nodes in NODES]

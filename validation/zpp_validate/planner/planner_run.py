@@ -7,7 +7,16 @@ import pathlib
 import subprocess
 import tempfile
 
+from zpp_validate.problem import Problem
+
 AT_A_TIME = 2 * (os.cpu_count() or 1)
+
+
+def run(command):
+    """Raises Problem, with the code and the line of a program that fails."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        raise Problem(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr}", done.returncode)
 
 
 class Planner:
@@ -29,10 +38,7 @@ class Planner:
             if config is not None:
                 (folder / "config.json").write_text(config)
                 command += ["--config", folder / "config.json"]
-            done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
-            if done.returncode != 0:
-                raise SystemExit(f"planner: error: {' '.join(map(str, command))} ended with {done.returncode}: "
-                                 f"{done.stderr}")
+            run(command)
             return json.loads((folder / "time.json").read_text())["time"]
 
     def times(self, jobs):

@@ -15,7 +15,6 @@ Exit codes: 0 well, 2 a FILE cannot be read or is no such JSON, 5 cannot write.
 import json
 import os
 import re
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -25,8 +24,8 @@ import matplotlib.pyplot as plt
 
 from zpp_validate import command_line
 from zpp_validate.convergence.converge_plot import COLORS, LINES, STYLE, save
+from zpp_validate.problem import reading
 from zpp_validate.readers import measurement, run_file
-from zpp_validate.readers.run_file import FileProblem
 
 # Entries of the configuration that follow from the number of nodes.
 FOLLOWS = {"plan.nodes", "train_batch_size"}
@@ -133,7 +132,7 @@ def draw_timeline(plan, title, stem):
 
 def read(path):
     plan = run_file.read(path)
-    try:
+    with reading(path, "JSON of zpp_plan estimate or time", "name what --json wrote"):
         if plan["app"] != "plan":
             raise ValueError(f"it is of zpp_{plan['app']}")
         if "timeline" in plan:
@@ -141,9 +140,6 @@ def read(path):
         else:
             lines_of({path.stem: plan})
             memory_of(plan)
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileProblem(
-            f"{path} is no JSON of zpp_plan estimate or time: {error!r}: name what --json wrote") from None
     return plan
 
 
@@ -162,23 +158,14 @@ def draw(plans, folder):
 
 def main(words):
     parser = command_line.parser("plan-plot", __doc__)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="JSON of zpp_plan estimate or time")
+    parser.add_argument("files", type=command_line.InputFile, nargs="+", metavar="FILE",
+                        help="JSON of zpp_plan estimate or time")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     arguments = parser.parse_args(words)
     if len({path.stem for path in arguments.files}) < len(arguments.files):
         parser.error("two FILEs have the same name, and so would their bars: rename one")
-    try:
-        plans = {path.stem: read(path) for path in arguments.files}
-    except FileProblem as problem:
-        print(f"plan-plot: error: {problem}", file=sys.stderr)
-        return 2
-    try:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        names = draw(plans, arguments.output)
-    except OSError as error:
-        print(f"plan-plot: error: {error.filename or arguments.output} cannot be written: {error.strerror}: name a "
-              f"folder that can be", file=sys.stderr)
-        return 5
-    for name in names:
+    plans = {path.stem: read(path) for path in arguments.files}
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for name in draw(plans, arguments.output):
         print(arguments.output / f"{name}.png")
     return 0

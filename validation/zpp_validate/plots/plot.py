@@ -14,7 +14,6 @@ when a file cannot be read.
 """
 
 import math
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -26,6 +25,7 @@ from matplotlib.colors import TwoSlopeNorm
 
 from zpp_validate import command_line
 from zpp_validate.plots import crossings
+from zpp_validate.problem import reading
 from zpp_validate.readers import run_file, sweep_file
 from zpp_validate.stats import bootstrap, sample_statistics
 from zpp_validate.tables import markdown_table
@@ -125,7 +125,8 @@ def crossing_cells(table, found):
 
 def main(words):
     parser = command_line.parser("plot", __doc__)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="JSON of zpp_sweep or nccl-tests")
+    parser.add_argument("files", type=command_line.InputFile, nargs="+", metavar="FILE",
+                        help="JSON of zpp_sweep or nccl-tests")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--place", choices=list(sweep_file.PLACES.values()), default="out-of-place",
                         help="[out-of-place]")
@@ -135,15 +136,11 @@ def main(words):
         parser.error("two FILEs have the same name, and so would their pictures: rename one")
     sweeps = []
     for path in arguments.files:
-        try:
+        with reading(path, "sweep", "name the JSON of zpp_sweep or nccl-tests"):
             sweep = sweep_file.read_sweep(run_file.read(path))
             parted = crossings.tables(sweep.rows, arguments.place)
             if not parted:
                 raise ValueError(f"no row is {arguments.place}")
-        except (run_file.FileProblem, KeyError, TypeError, ValueError, IndexError) as error:
-            print(f"plot: error: {path} is no readable sweep: {error}: name the JSON of zpp_sweep or nccl-tests",
-                  file=sys.stderr)
-            return 2
         sweeps.append((path.stem, sweep, parted))
     arguments.output.mkdir(parents=True, exist_ok=True)
     resampling, lines = bootstrap.Bootstrap(RESAMPLES, SEED), []

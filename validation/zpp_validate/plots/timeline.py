@@ -21,12 +21,11 @@ Microseconds from the first step. Exits with 2 when the file cannot be read or h
 
 import json
 import math
-import sys
 from pathlib import Path
 
 from zpp_validate import command_line
+from zpp_validate.problem import reading
 from zpp_validate.readers import run_file
-from zpp_validate.readers.run_file import FileProblem
 
 STEPS, COLLECTIVES, FIRST_RANK = 1, 2, 10  # process ids
 SUM = "a sum over the run: neither order nor beginning is recorded"
@@ -173,24 +172,11 @@ def timeline_of(run):
 
 def main(words):
     parser = command_line.parser("timeline", __doc__)
-    parser.add_argument("trace", type=Path, metavar="TRACE", help="trace or JSON of zpp_train")
+    parser.add_argument("trace", type=command_line.InputFile, metavar="TRACE", help="trace or JSON of zpp_train")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
     arguments = parser.parse_args(words)
-    try:
+    with reading(arguments.trace, "trace of a training run", "name what zpp_train wrote"):
         document = timeline_of(run_file.read(arguments.trace))
-    except FileProblem as problem:
-        print(f"timeline: error: {problem}", file=sys.stderr)
-        return 2
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        print(f"timeline: error: {arguments.trace} is no trace of a training run: {error!r}: name what zpp_train wrote",
-              file=sys.stderr)
-        return 2
-    try:
-        arguments.output.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        print(f"timeline: error: {arguments.output} cannot be written: {error.strerror}: name a file in a folder "
-              f"that exists",
-              file=sys.stderr)
-        return 2
+    arguments.output.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
     print(f"{arguments.output}: {len(document['traceEvents'])} events; open it at ui.perfetto.dev or chrome://tracing")
     return 0

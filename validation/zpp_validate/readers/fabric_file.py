@@ -1,11 +1,11 @@
-"""What zpp_fabric wrote, from its JSON or its trace, as times of links; raises FileProblem with one line."""
+"""What zpp_fabric wrote, from its JSON or its trace, as times of links; raises Problem with one line."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
 
-from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.problem import Problem
 
 SCHEMA = "zeropp-fabric"
 MICRO_OF_GIGA = 1e3  # bytes over GB/s are nanoseconds
@@ -83,7 +83,7 @@ def read(path, run):
             add("rail", f"rank {rank}", latency, bandwidth, rail_size)
         fabric = Fabric(path, times, run["threshold"], size, ranks)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise FileProblem(f"{path} is not as zpp_fabric writes it: {error!r}: measure again") from None
+        raise Problem(f"{path} is not as zpp_fabric writes it: {error!r}: measure again") from None
     if not times:
-        raise FileProblem(f"{path} holds no link: run zpp_fabric again")
+        raise Problem(f"{path} holds no link: run zpp_fabric again")
     return fabric

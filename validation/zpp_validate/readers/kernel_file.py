@@ -4,13 +4,11 @@ Times are nanoseconds on the GPU's clock."""
 import re
 from dataclasses import dataclass
 
+from zpp_validate.problem import Problem
+
 KINDS = ("kernel", "copy", "set")
 # The library's last line. A file without it may lack the end of the run.
 END = re.compile(r"# complete, (\d+) records lost\n?")
-
-
-class Malformed(Exception):
-    """One line: file, line, what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ def parse(line):
 
 
 def read(path):
-    """All activities of one GPU, in the order in which they began, and whether the file has its end. Throws Malformed,
+    """All activities of one GPU, in the order in which they began, and whether the file has its end. Raises Problem,
     OSError."""
     activities, complete = [], False
     with open(path, encoding="utf-8", errors="replace") as stream:
@@ -48,14 +46,14 @@ def read(path):
             if end:
                 complete = True
                 if int(end[1]) > 0:
-                    raise Malformed(f"{path}: {end[1]} records were lost: record fewer steps")
+                    raise Problem(f"{path}: {end[1]} records were lost: record fewer steps")
                 continue
             try:
                 activities.append(parse(line))
             except ValueError as error:
-                raise Malformed(f"{path}:{number}: {error}") from None
+                raise Problem(f"{path}:{number}: {error}") from None
     if len({activity.device for activity in activities}) > 1:
-        raise Malformed(f"{path}: several GPUs: record each rank into a file of its own")
+        raise Problem(f"{path}: several GPUs: record each rank into a file of its own")
     return sorted(activities, key=lambda activity: (activity.begin, activity.end)), complete
 
 

@@ -1,6 +1,6 @@
 """A file of measured times, whoever wrote it, as rows of samples; and which two may be compared.
 
-Reads a trace or a JSON of zpp_train, of zpp_sweep and of zpp_kernels, and the JSON of nccl-tests. Raises FileProblem
+Reads a trace or a JSON of zpp_train, of zpp_sweep and of zpp_kernels, and the JSON of nccl-tests. Raises Problem
 with one line.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zpp_validate.readers import fabric_file, run_file, sweep_file, trace_times
-from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.problem import Problem
 from zpp_validate.readers.sweep_file import counted
 
 KERNELS_SCHEMA = "zeropp-kernels"
@@ -40,7 +40,7 @@ def read_training(path, run, warmup):
     steps = run["steps"]
     times = [1e6 * time for time, skipped in list(zip(steps["time"], steps["skipped"]))[warmup:] if not skipped]
     if not times:
-        raise FileProblem(f"{path} has no step left after {warmup} of warm-up: lower --warmup or train longer")
+        raise Problem(f"{path} has no step left after {warmup} of warm-up: lower --warmup or train longer")
     sent = {name: statistics.median_low(steps[name][warmup:]) for name in BYTES}
     config = run["config"]
     tokens = config["train_batch_size"] * config["zeropp"]["model"].get("seq_length", 1)
@@ -52,7 +52,7 @@ def read_training(path, run, warmup):
 def read_sweep(path, document):
     sweep = sweep_file.read_sweep(document)
     if not sweep.rows:
-        raise FileProblem(f"{path} holds no time: run the sweep again")
+        raise Problem(f"{path} holds no time: run the sweep again")
     return Measurement(path, sweep.rows, sweep.layout, sweep.machine, sweep.config,
                        collectives={key.collective for key in sweep.rows}), sweep.verdict
 
@@ -87,7 +87,7 @@ def read_times(path, run):
 
 
 def read_file(path, warmup):
-    """Raises FileProblem."""
+    """Raises Problem."""
     run = run_file.read(path)
     try:
         if sweep_file.is_sweep(run):
@@ -99,12 +99,12 @@ def read_file(path, warmup):
         elif run.get("schema") == run_file.SCHEMA and "steps" in run and run.get("app", "train") == "train":
             measured, verdict = read_training(path, run, warmup), run["verdict"]
         else:
-            raise FileProblem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that "
+            raise Problem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that "
                               f"one of them wrote")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise FileProblem(f"{path} is not as its program writes it: {error!r}: measure again") from None
+        raise Problem(f"{path} is not as its program writes it: {error!r}: measure again") from None
     if verdict != "VALID":
-        raise FileProblem(f"{path} is {verdict}: its times say nothing, measure again")
+        raise Problem(f"{path} is {verdict}: its times say nothing, measure again")
     require_times(measured)
     measured.program = program_of(run)
     return measured
@@ -128,7 +128,7 @@ def program_of_files(*paths):
     for path in paths:
         try:
             name = program_of(run_file.read(next(path.rglob("*.h5"), path)))
-        except FileProblem:
+        except Problem:
             continue
         if name != "unknown":
             return name
@@ -136,11 +136,11 @@ def program_of_files(*paths):
 
 
 def require_times(measured):
-    """Raises FileProblem where a sample is not finite and positive: its ratio would say nothing, in silence."""
+    """Raises Problem where a sample is not finite and positive: its ratio would say nothing, in silence."""
     for key, row in measured.rows.items():
         wrong = [time for time in row.samples if not 0 < time < math.inf]
         if wrong:
-            raise FileProblem(f"{measured.path} has {wrong[0]} as a time of {key}: times are finite and above 0: "
+            raise Problem(f"{measured.path} has {wrong[0]} as a time of {key}: times are finite and above 0: "
                               "measure again")
 
 
@@ -150,37 +150,37 @@ def read_side(path, warmup):
         return {"": read_file(path, warmup)}
     traces = sorted(path.rglob("*.h5"))
     if not traces:
-        raise FileProblem(f"{path} holds no trace (*.h5): name a folder that a study left")
+        raise Problem(f"{path} holds no trace (*.h5): name a folder that a study left")
     return {str(trace.relative_to(path).with_suffix("")): read_file(trace, warmup) for trace in traces}
 
 
 def select(measured, collectives):
-    """Leaves the rows of `collectives` (all where empty). Raises FileProblem where there are none to choose from."""
+    """Leaves the rows of `collectives` (all where empty). Raises Problem where there are none to choose from."""
     if collectives:
         if not measured.collectives:
-            raise FileProblem(f"{measured.path} is of a training run or of kernels, which --collective says nothing "
+            raise Problem(f"{measured.path} is of a training run or of kernels, which --collective says nothing "
                               f"of: leave it out")
         measured.rows = {key: row for key, row in measured.rows.items() if key.collective in collectives}
         measured.collectives &= collectives
 
 
 def require_comparable(a, b, across_machines):
-    """Raises FileProblem."""
+    """Raises Problem."""
     pair = f"{a.path} and {b.path}"
     if bool(a.collectives) != bool(b.collectives):
-        raise FileProblem(f"{pair}: one is of a sweep, one is not: name two of the same kind")
+        raise Problem(f"{pair}: one is of a sweep, one is not: name two of the same kind")
     if a.collectives != b.collectives:
         common = ",".join(sorted(a.collectives & b.collectives))
         names = [", ".join(sorted(side.collectives)) or "none of those asked for" for side in (a, b)]
-        raise FileProblem(f"{pair} measured other collectives: {names[0]} / {names[1]}: "
+        raise Problem(f"{pair} measured other collectives: {names[0]} / {names[1]}: "
                           + (f"give --collective {common}" if common else "measure the same ones"))
     if a.work != b.work:
-        raise FileProblem(f"{pair} did other work: {a.work or '-'} / {b.work or '-'}: train with the same batch and "
+        raise Problem(f"{pair} did other work: {a.work or '-'} / {b.work or '-'}: train with the same batch and "
                           f"sequence, or measure the same back end")
     for what, before, after in (("ranks and nodes", a.layout, b.layout),
                                 ("machines", machine_text(a.machine), machine_text(b.machine))):
         if before != after and not across_machines:
-            raise FileProblem(f"{pair} are of other {what}: {before} / {after}: measure again there, or give "
+            raise Problem(f"{pair} are of other {what}: {before} / {after}: measure again there, or give "
                               f"--across-machines")
 
 

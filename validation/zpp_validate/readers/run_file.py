@@ -3,15 +3,13 @@
 A JSON is read as it is; a trace becomes the same: {attribute: value, "config": {...}, group: {column: [value, ...]}}.
 """
 
+import contextlib
 import json
 
 import h5py
+from zpp_validate.problem import IO, Problem, of_os, reading
 
 SCHEMA = "zeropp-trace"
-
-
-class FileProblem(Exception):
-    """One line: which file, what is wrong with it, and the remedy."""
 
 
 def plain(value):
@@ -21,8 +19,20 @@ def plain(value):
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+@contextlib.contextmanager
+def open_trace(path):
+    """The HDF5 file. Raises Problem where it is none, or damaged."""
+    if not h5py.is_hdf5(path):
+        raise Problem(f"{path} is no trace: name the HDF5 file of a run that ended")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError) as error:
+        raise Problem(f"{path} is damaged: {error}: copy it again, or repeat the run", IO) from None
+
+
 def read_trace(path):
-    with h5py.File(path, "r") as file:
+    with open_trace(path) as file:
         run = {name: plain(value) for name, value in file.attrs.items()}
         for name, group in file.items():
             run[name] = {column: [plain(value) for value in dataset[()]] for column, dataset in group.items()}
@@ -32,13 +42,12 @@ def read_trace(path):
 
 
 def read(path):
-    """Raises FileProblem."""
+    """Raises Problem."""
     try:
-        run = read_trace(path) if h5py.is_hdf5(path) else json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
-        raise FileProblem(f"{path} cannot be read: {' '.join(str(error).split())}: name a trace or a JSON of a "
-                          f"run that "
-                          "ended") from None
+        with reading(path, "trace or JSON", "name what a run that ended wrote"):
+            run = read_trace(path) if h5py.is_hdf5(path) else json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise of_os(error, path, "read") from None
     if not isinstance(run, dict):
-        raise FileProblem(f"{path} holds no object: name the JSON that a program wrote with --json or -J")
+        raise Problem(f"{path} holds no object: name the JSON that a program wrote with --json or -J")
     return run

@@ -7,6 +7,7 @@ import statistics
 import sys
 
 from zpp_validate import command_line
+from zpp_validate.problem import reading
 
 
 def read(study, session):
@@ -30,23 +31,24 @@ def main(words, command, description, needed, table_of, partial=False):
     """Exit code. `table_of(runs)`: the table, and whether the runs are as they have to be. `partial`: of the runs that
     did not fail there is a table, as long as those in `needed` are there."""
     parser = command_line.parser(command, description)
-    parser.add_argument("study", type=Path)
+    parser.add_argument("study", type=command_line.InputFolder)
     parser.add_argument("--session")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args(words)
-    try:
+    with reading(arguments.study, "study", "name a folder as jobscripts/local/measured.sh writes it"):
         runs, failed = read(arguments.study, arguments.session)
+    try:
         wrong = failed + [name for name in needed if name not in [*runs, *failed]]
         problem = f"failed or missing: {', '.join(wrong)}" if wrong else ""
         if problem and not (partial and set(needed) <= set(runs)):
             raise ValueError(problem)
         table, fine = table_of(runs)
-    except (OSError, ValueError, KeyError, IndexError, statistics.StatisticsError) as error:
-        print(f"{command}: error: {arguments.study}: {error}", file=sys.stderr)
+    except (ValueError, KeyError, IndexError, statistics.StatisticsError) as error:
+        print(f"zpp-validate {command}: error: {arguments.study}: {error}", file=sys.stderr)
         return 1
     print(table)
     if arguments.output:
         arguments.output.write_text(table + "\n", encoding="utf-8")
     if problem:
-        print(f"{command}: error: {arguments.study}: {problem}", file=sys.stderr)
+        print(f"zpp-validate {command}: error: {arguments.study}: {problem}", file=sys.stderr)
     return 0 if fine and not problem else 1

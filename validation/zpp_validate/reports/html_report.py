@@ -189,11 +189,11 @@ def report(paths, title):
 
 def main(words):
     parser = command_line.parser("html", __doc__, prog=PROGRAM, usage=f"{CALLED} TRACE... --output DIR [--title TEXT]")
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="HDF5 files that the programs wrote")
+    parser.add_argument("traces", type=command_line.InputFile, nargs="+", metavar="TRACE",
+                        help="HDF5 files that the programs wrote")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where report.html goes")
     parser.add_argument("--title", default="zeropp report", help="of the page [zeropp report]")
     arguments = parser.parse_args(words)
-    command_line.require_readable(parser, arguments.traces)
     text, is_valid = report(arguments.traces, arguments.title)
     path = arguments.output / "report.html"
     try:

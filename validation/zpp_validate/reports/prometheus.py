@@ -16,11 +16,10 @@ import argparse
 import json
 import os
 import re
-import sys
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.problem import Problem, reading
 from zpp_validate.reports import prometheus_metrics
 
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -35,7 +34,7 @@ def label(text):
 
 def parse(words):
     parser = command_line.parser("prometheus", __doc__)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE",
+    parser.add_argument("files", type=command_line.InputFile, nargs="+", metavar="FILE",
                         help="JSON of zpp_sweep, zpp_fabric, gate or compare")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE.prom", help="write there [standard output]")
     parser.add_argument("--label", type=label, action="append", default=[], metavar="NAME=VALUE",
@@ -47,25 +46,21 @@ def parse(words):
 
 
 def metrics_of(path):
-    """Raises FileProblem."""
+    """Raises Problem."""
     try:
         document, when = json.loads(path.read_text()), path.stat().st_mtime
-    except OSError as error:
-        raise FileProblem(f"{path} cannot be read: {error.strerror}: name a JSON that a program wrote") from None
     except ValueError:
-        raise FileProblem(f"{path} is not JSON: give what -J or --json wrote") from None
+        raise Problem(f"{path} is not JSON: give what -J or --json wrote") from None
     made = prometheus_metrics.MADE_BY.get(document.get("schema") if isinstance(document, dict) else None)
     if made is None:
-        raise FileProblem(f"{path} is of no program that has metrics: give the JSON of zpp_sweep, zpp_fabric, gate "
+        raise Problem(f"{path} is of no program that has metrics: give the JSON of zpp_sweep, zpp_fabric, gate "
                           f"or compare")
     if made is prometheus_metrics.comparison and "program" not in document:
-        raise FileProblem(f"{path} is of an older zpp-validate compare, schema {document.get('schema_version')}, and "
+        raise Problem(f"{path} is of an older zpp-validate compare, schema {document.get('schema_version')}, and "
                           f"does not say what was compared: "
                           "compare the two files again with --json")
-    try:
+    with reading(path, "whole JSON of its program", "measure again"):
         return made(document, when)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise FileProblem(f"{path} is not as its program writes it: {error!r}: measure again") from None
 
 
 def escaped(value):
@@ -73,7 +68,7 @@ def escaped(value):
 
 
 def text_of(metrics, extra):
-    """The metrics of several files, those of one name together, as the format asks. Raises FileProblem."""
+    """The metrics of several files, those of one name together, as the format asks. Raises Problem."""
     together = {}
     for metric in metrics:
         together.setdefault(metric.name, (metric.help, []))[1].extend(metric.samples)
@@ -86,7 +81,7 @@ def text_of(metrics, extra):
         for labels, value in samples:
             words = ",".join(f'{key}="{escaped(text)}"' for key, text in (labels | extra).items())
             if words in seen:
-                raise FileProblem(f"{name}{{{words}}} is there twice: give one file of each measurement")
+                raise Problem(f"{name}{{{words}}} is there twice: give one file of each measurement")
             seen.add(words)
             lines.append(f"{name}{{{words}}} {float(value)!r}")
     return "\n".join(lines) + "\n"
@@ -99,21 +94,15 @@ def write(path, text):
         partial.write_text(text)
         partial.chmod(0o644)
         partial.replace(path)
-    except OSError as error:
+    finally:
         partial.unlink(missing_ok=True)
-        raise FileProblem(f"--output {path} cannot be written: {error.strerror}: name a file in a folder that you may "
-                          f"write") from None
 
 
 def main(words):
     arguments = parse(words)
-    try:
-        text = text_of([metric for path in arguments.files for metric in metrics_of(path)], dict(arguments.label))
-        if arguments.output:
-            write(arguments.output, text)
-        else:
-            print(text, end="")
-    except FileProblem as problem:
-        print(f"prometheus: error: {problem}", file=sys.stderr)
-        return 2
+    text = text_of([metric for path in arguments.files for metric in metrics_of(path)], dict(arguments.label))
+    if arguments.output:
+        write(arguments.output, text)
+    else:
+        print(text, end="")
     return 0

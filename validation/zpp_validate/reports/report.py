@@ -8,7 +8,7 @@ folders of their traces tell them apart. Reads the traces only (lib/trace/README
 is not taken from a run but derived from the tensors in the trace, once with flat rings and once with two-level
 collectives. With --link the table has the step times of the same configurations between hosts that a slow link joins:
 those of the traces in folders of that folder, at the rate in what jobscripts/local/netns.py counted. Exits with 1 when
-a run counted other bytes than it predicted, with 2 when a trace cannot be read.
+a run counted other bytes than it predicted, with 2 when a file is no trace of a training run.
 """
 
 import collections
@@ -18,9 +18,10 @@ import statistics
 import sys
 from pathlib import Path
 
-import h5py
 from zpp_validate import command_line
 from zpp_validate.forms import closed_forms
+from zpp_validate.problem import reading
+from zpp_validate.readers import run_file
 from zpp_validate.stats import bound
 from zpp_validate.tables import markdown_table
 
@@ -42,7 +43,7 @@ class Link:
         self.rate = f"{bits / 1e9:g} Gb/s" if bits >= 1e9 else f"{bits / 1e6:g} Mb/s"
         self.seconds = {}
         for path in sorted(folder.glob("*/train.h5")):
-            with h5py.File(path, "r") as trace:
+            with run_file.open_trace(path) as trace:
                 name = label(json.loads(trace.attrs["config_json"]))
                 self.seconds[name] = statistics.median(trace["steps"]["time"][()].tolist()[WARM_UP:])
 
@@ -63,7 +64,7 @@ class Run:
 
     def __init__(self, path):
         self.folder = path.resolve().parent.name
-        with h5py.File(path, "r") as trace:
+        with run_file.open_trace(path) as trace:
             attributes = trace.attrs
             config = json.loads(attributes["config_json"])
             self.ranks = int(attributes["world_size"])
@@ -252,32 +253,26 @@ def main(words):
     parser = command_line.parser("report", __doc__)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--wide", action="store_true", help="print the table in one, however wide it is")
-    parser.add_argument("--link", type=Path, metavar="DIR",
+    parser.add_argument("--link", type=command_line.InputFolder, metavar="DIR",
                         help="DIR/*/train.h5: the same configurations over a slow link")
-    parser.add_argument("--link-counters", type=Path, metavar="FILE",
+    parser.add_argument("--link-counters", type=command_line.InputFile, metavar="FILE",
                         help="what jobscripts/local/netns.py counted there")
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE.h5")
+    parser.add_argument("traces", type=command_line.InputFile, nargs="+", metavar="TRACE.h5")
     arguments = parser.parse_args(words)
     if (arguments.link is None) != (arguments.link_counters is None):
         parser.error("--link and --link-counters need each other")
     runs = []
     for path in arguments.traces:
-        try:
+        with reading(path, "trace of a training run", "name the train.h5 of zpp_train"):
             runs.append(Run(path))
-        except (OSError, KeyError, ValueError) as error:
-            print(f"report: error: {path} is not a readable training trace: {error}", file=sys.stderr)
-            return 2
-    try:
+    with reading(arguments.link, "study over a link", "run the demo again"):
         link = Link(arguments.link, arguments.link_counters) if arguments.link else None
         if link is None:
             tell_apart(runs)
         rows = table(runs, link)
-    except (OSError, KeyError, ValueError) as error:
-        print(f"report: error: --link {arguments.link}: {error}: run the demo again", file=sys.stderr)
-        return 2
     if differ := differences(runs):
-        print(f"report: warning: the runs are of other {differ}, so that their rows do not compare: train them alike",
-              file=sys.stderr)
+        print(f"zpp-validate report: warning: the runs are of other {differ}, so that their rows do not compare: train "
+              "them alike", file=sys.stderr)
     arguments.output.mkdir(parents=True, exist_ok=True)
     legend = LEGEND + (LINK_LEGEND.format(rate=link.rate) if link else "")
     text = f"{layout(runs[0])}, {len(runs[0].counted)} steps\n\n{rows}\n{legend}"
@@ -286,5 +281,6 @@ def main(words):
     draw(runs, arguments.output / "demo.png")
     wrong = [run.label for run in runs if run.counted != run.predicted]
     if wrong:
-        print(f"report: error: counted bytes differ from predicted bytes: {', '.join(wrong)}", file=sys.stderr)
+        print(f"zpp-validate report: error: counted bytes differ from predicted bytes: {', '.join(wrong)}",
+              file=sys.stderr)
     return 1 if wrong else 0

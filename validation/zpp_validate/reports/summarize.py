@@ -4,10 +4,10 @@ usage: zpp-validate summarize TRACE... [--plot DIR]
 
 For each TRACE: program, machine, date and command; the judgement of check_trace.py (schema, names and units against
 trace_format.py, completeness, bytes, and what else follows); its groups with their numbers of rows; volumes; and the
-few numbers that the program was run for. With --plot, a picture each in DIR, PNG and SVG. A file that cannot be read is
+few numbers that the program was run for. With --plot, a picture each in DIR, PNG and SVG. A file that is no trace is
 INVALID, and the others are looked at.
 
-Exit codes: 0 all are VALID, 1 some are not, 2 usage.
+Exit codes: 0 all are VALID, 1 some are not, 2 usage, 5 a file cannot be opened: none is looked at then.
 """
 
 from pathlib import Path
@@ -53,7 +53,8 @@ def look(path, folder):
 
 def main(words):
     parser = command_line.parser("summarize", __doc__)
-    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="HDF5 files that the programs wrote")
+    parser.add_argument("traces", type=command_line.InputFile, nargs="+", metavar="TRACE",
+                        help="HDF5 files that the programs wrote")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="a picture each there")
     arguments = parser.parse_args(words)
     if arguments.plot:

@@ -10,23 +10,20 @@ be, and with 2 where it is none of copy-drift.
 """
 
 import re
-import sys
 from pathlib import Path
 
 from zpp_validate import command_line
+from zpp_validate.problem import Problem, reading
 from zpp_validate.tables import markdown_table
 
 PRINTED = ("steps", "sent", "how often", "largest |r - w|", "largest bound", "of the bound", "other bits")
 HEADER = ("run", "steps", "whole weights", "distance at first", "at last", "of the bound", "other bits")
 
 
-class Problem(Exception):
-    """One line."""
-
-
 def rows_of(path):
     """({column: cell} of each row, whether all is as it should be)"""
-    lines = [line for line in path.read_text().splitlines() if line]
+    with reading(path, "text", "give what zpp-validate copy-drift printed"):
+        lines = [line for line in path.read_text().splitlines() if line]
     cells = [re.split(r"  +", line.strip()) for line in lines]
     if not lines or tuple(cells[0]) != PRINTED or not re.match(r"(VALID|INVALID): ", lines[-1]):
         raise Problem(f"{path} is no text of zpp-validate copy-drift with its last line: give what that printed")
@@ -52,14 +49,10 @@ def row_of(path):
 
 def main(words):
     parser = command_line.parser("drift-table", __doc__)
-    parser.add_argument("texts", type=Path, nargs="+", metavar="TEXT")
+    parser.add_argument("texts", type=command_line.InputFile, nargs="+", metavar="TEXT")
     parser.add_argument("--output", type=Path, metavar="FILE", help="of the table; else it is printed")
     arguments = parser.parse_args(words)
-    try:
-        rows = [row_of(path) for path in arguments.texts]
-    except (Problem, OSError, ValueError) as error:
-        print(f"drift-table: error: {error}", file=sys.stderr)
-        return 2
+    rows = [row_of(path) for path in arguments.texts]
     table = markdown_table.aligned(HEADER, [row for row, _ in rows], {"run"})
     if arguments.output:
         arguments.output.write_text(f"{table}\n")

@@ -17,13 +17,13 @@ import argparse
 import json
 import re
 import statistics
-import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.forms import gpt_floors, settings
+from zpp_validate.problem import Problem, reading
 from zpp_validate.readers import kernel_file
 from zpp_validate.tables import markdown_table
 
@@ -58,10 +58,6 @@ FINISHES_PRODUCT = re.compile(r"splitK|reduce_kernel|epilogue::impl", re.IGNOREC
 TRANSPOSITIONS = re.compile(r"_([TN])([TN])[TN](?:_|$)|_([tn])([tn])(?:_|$)")
 ROLES = {"TN": "forward", "NN": "data", "NT": "weight"}
 ROLE_NAMES = {"forward": "forward", "data": "input gradient", "weight": "weight gradient"}
-
-
-class Unusable(Exception):
-    """One line."""
 
 
 def readable(name):
@@ -165,7 +161,7 @@ def read_rank(path, shape, machine, options):
     first = options.skip * shape.micro_steps
     steps = (len(marks) - 1 - first) // shape.micro_steps
     if steps < 1:
-        raise Unusable(f"{path}: {len(marks)} kernels match the marker, too few for one step after {options.skip}: "
+        raise Problem(f"{path}: {len(marks)} kernels match the marker, too few for one step after {options.skip}: "
                        "record more steps, or give --marker or --skip")
     marks = marks[first:first + steps * shape.micro_steps + 1]
     inside = [a for a in activities if marks[0] <= a.begin < marks[-1]]
@@ -304,11 +300,9 @@ def disturbance(options):
     """How much longer a step took because it was recorded."""
     if options.unrecorded is None:
         return []
-    try:
+    with reading(options.unrecorded, "summary of zpp_train", "give the JSON of the same run"):
         recorded, plain = (median_step(json.loads(path.read_text()), options.skip)
                            for path in (options.summary, options.unrecorded))
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise Unusable(f"{options.unrecorded}: no times of steps: {type(error).__name__}: {error}") from None
     return [f"Median step on the host's clock: {milliseconds(recorded)} ms recorded, {milliseconds(plain)} ms "
             f"unrecorded "
             f"({100 * (recorded / plain - 1):+.1f}%).", ""]
@@ -321,20 +315,18 @@ def shape_from(options):
                                 options.vocab_size, options.micro_batch_size, options.gradient_accumulation_steps,
                                 options.ranks or len(options.kernels), options.zero_stage, options.tied_head,
                                 2 if options.bf16 else 4)
-    try:
+    with reading(options.summary, "summary of zpp_train", "give what --json wrote"):
         summary = json.loads(options.summary.read_text())
         config = summary["config"]
         model = config["zeropp"]["model"]
         if model["name"] != "gpt":
-            raise Unusable(f"{options.summary} is of the model {model['name']}: there are floors of a GPT only")
+            raise Problem(f"{options.summary} is of the model {model['name']}: there are floors of a GPT only")
         return gpt_floors.Shape(model["num_layers"], model["hidden_size"], model["num_attention_heads"],
                                 model["seq_length"],
                                 model["vocab_size"] or summary["data"]["vocab_size"],
                                 config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"],
                                 summary["world_size"], config["zero_optimization"]["stage"], model["tied_head"],
                                 settings.element_bytes(config))
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise Unusable(f"{options.summary} is no summary of zpp_train: {type(error).__name__}: {error}") from None
 
 
 def positive_real(text):
@@ -346,9 +338,11 @@ def positive_real(text):
 
 def parse_arguments(words):
     parser = command_line.parser("kernel-table", __doc__)
-    parser.add_argument("kernels", nargs="+", type=Path, metavar="KERNELS.tsv", help="a file a rank")
-    parser.add_argument("--summary", type=Path, metavar="RUN.json", help="of the same run: gives the shape and ranks")
-    parser.add_argument("--unrecorded", type=Path, metavar="RUN.json", help="of the same run without the library")
+    parser.add_argument("kernels", nargs="+", type=command_line.InputFile, metavar="KERNELS.tsv", help="a file a rank")
+    parser.add_argument("--summary", type=command_line.InputFile, metavar="RUN.json",
+                        help="of the same run: gives the shape and ranks")
+    parser.add_argument("--unrecorded", type=command_line.InputFile, metavar="RUN.json",
+                        help="of the same run without the library")
     for flag, default in (("num-layers", 48), ("hidden-size", 1600), ("num-attention-heads", 25), ("seq-length", 1024),
                           ("micro-batch-size", 8), ("vocab-size", 50257), ("gradient-accumulation-steps", 1)):
         parser.add_argument(f"--{flag}", type=command_line.positive, default=default,
@@ -376,14 +370,10 @@ def parse_arguments(words):
 
 def main(words):
     options = parse_arguments(words)
-    try:
-        shape = shape_from(options)
-        machine = gpt_floors.Machine(options.bandwidth * 1e12, options.tflops * 1e12)
-        text = report([read_rank(path, shape, machine, options) for path in options.kernels], shape, options)
-        print(text, end="")
-        if options.output:
-            options.output.write_text(text)
-    except (kernel_file.Malformed, Unusable, OSError) as error:
-        print(f"kernel-table: error: {error}", file=sys.stderr)
-        return 2
+    shape = shape_from(options)
+    machine = gpt_floors.Machine(options.bandwidth * 1e12, options.tflops * 1e12)
+    text = report([read_rank(path, shape, machine, options) for path in options.kernels], shape, options)
+    print(text, end="")
+    if options.output:
+        options.output.write_text(text)
     return 0

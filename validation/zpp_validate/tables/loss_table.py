@@ -5,13 +5,13 @@ usage: zpp-validate loss-table losses.json [--output TABLE.md]
 
 Losses are in nats a byte. Counted are the seeds from which every setting was trained; the difference is the mean over
 pairs of one seed, with Student's 95 % interval. The column "compressed" is the share of collectives that were. Exits
-with 2 where a file cannot be read or written, or has fewer than two such seeds."""
+with 2 where a file has fewer than two such seeds."""
 
 import json
-import sys
 from pathlib import Path
 
 from zpp_validate import command_line
+from zpp_validate.problem import reading
 from zpp_validate.tables import markdown_table
 
 PLAIN, LEVEL = "plain FSDP2", 0.95
@@ -41,21 +41,12 @@ def table(losses):
 
 def main(words):
     parser = command_line.parser("loss-table", __doc__)
-    parser.add_argument("file", type=Path, metavar="FILE", help="JSON of plugin_losses.py")
+    parser.add_argument("file", type=command_line.InputFile, metavar="FILE", help="JSON of plugin_losses.py")
     parser.add_argument("--output", type=Path, metavar="TABLE.md")
     arguments = parser.parse_args(words)
-    try:
+    with reading(arguments.file, "whole file of plugin_losses.py --json", "name what it wrote at its end"):
         text = table(json.loads(arguments.file.read_text())["losses"]) + "\n"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        print(f"loss-table: error: {arguments.file}: no whole file of plugin_losses.py --json: {problem}",
-              file=sys.stderr)
-        return 2
     print(text, end="")
-    try:
-        if arguments.output:
-            arguments.output.write_text(text)
-    except OSError as error:
-        print(f"loss-table: error: {arguments.output} cannot be written: {error.strerror}: name another file",
-              file=sys.stderr)
-        return 2
+    if arguments.output:
+        arguments.output.write_text(text)
     return 0

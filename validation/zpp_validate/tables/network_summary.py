@@ -11,6 +11,8 @@ from pathlib import Path
 
 import h5py
 
+from zpp_validate.problem import reading
+
 SCHEMA, VERSION = "zeropp-network-study", "1.0"
 
 
@@ -55,8 +57,9 @@ def write(path, study, summaries):
 
 
 def read(path):
-    """ValueError where it is no such file."""
-    value = json.loads(Path(path).read_text(encoding="utf-8"))
-    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-        raise ValueError(f"{path} is no summary of a study over networks: name a summaries.json")
+    """Raises Problem where it is no such file."""
+    with reading(path, "summary of a study over networks", "name a summaries.json"):
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        if value["schema"] != SCHEMA:
+            raise ValueError(f"its schema is {value['schema']}")
     return value

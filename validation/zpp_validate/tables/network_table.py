@@ -6,8 +6,8 @@ SUMMARIES.json is what jobscripts/local/netns_study.py leaves; --again names tha
 or a part of it: the table then says how far medians moved, and whether the losses are the same bits. Prints Markdown
 and writes it to DIR/table.md, the picture to DIR/plot.png and DIR/plot.svg [the folder of SUMMARIES.json]. Predicted
 times are those of network_model.py. Exits with 1 when a run is missing, not VALID, counted other bytes than predicted,
-when an interface sent fewer bytes than were counted or over 3 % more, or when losses differ; with 2 when a file cannot
-be read.
+when an interface sent fewer bytes than were counted or over 3 % more, or when losses differ; with 2 when a file is
+no such summary.
 """
 
 import sys
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.forms import network_model
+from zpp_validate.problem import reading
 from zpp_validate.stats import sample_statistics
 from zpp_validate.tables import markdown_table, network_plot, network_summary
 
@@ -159,17 +160,15 @@ def compare(study, again):
 
 def main(words):
     parser = command_line.parser("network-table", __doc__)
-    parser.add_argument("summaries", type=Path, metavar="SUMMARIES.json")
-    parser.add_argument("--again", type=Path, metavar="SUMMARIES.json", help="of a second pass")
+    parser.add_argument("summaries", type=command_line.InputFile, metavar="SUMMARIES.json")
+    parser.add_argument("--again", type=command_line.InputFile, metavar="SUMMARIES.json",
+                        help="of a second pass")
     parser.add_argument("--output", type=Path, metavar="DIR", help="[the folder of SUMMARIES.json]")
     arguments = parser.parse_args(words)
-    try:
-        study = network_summary.read(arguments.summaries)
-        again = network_summary.read(arguments.again) if arguments.again else None
+    study = network_summary.read(arguments.summaries)
+    again = network_summary.read(arguments.again) if arguments.again else None
+    with reading(arguments.summaries, "whole summary of a study", "make it again"):
         rows = [Row(entry, study["warmup"]) for entry in study["runs"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"network-table: error: {type(error).__name__}: {error}", file=sys.stderr)
-        return 2
     baseline = next((name for name in BASELINE if name in study["axes"].get("feature", ())), BASELINE[0])
     relate(rows, baseline)
     ran = {row.entry["run"] for row in rows}
@@ -186,5 +185,5 @@ def main(words):
     if rows:
         network_plot.draw(study, rows, baseline, [output / "plot.png", output / "plot.svg"])
     for problem in problems:
-        print(f"network-table: error: {problem}", file=sys.stderr)
+        print(f"zpp-validate network-table: error: {problem}", file=sys.stderr)
     return int(bool(problems))

@@ -5,15 +5,15 @@ usage: zpp-validate sweep-table FILE... [--place out-of-place|in-place] [--outpu
 FILE is a JSON of zpp_sweep, of nccl-tests, or of zpp-validate peer-collectives. For each collective, group and type: a
 row a size, a column a codec and algorithm (and a pipeline depth above 1); times are medians of the raw samples,
 computed here in the same way for all. Prints Markdown and writes it to TABLE.md. Exits with 1 when a sweep is INVALID,
-with 2 when a FILE cannot be read or they are of other ranks. Needs no package.
+with 2 when a FILE is no sweep or they are of other ranks. Needs no package.
 """
 
 import json
 import statistics
-import sys
 from pathlib import Path
 
 from zpp_validate import command_line
+from zpp_validate.problem import Problem, reading
 from zpp_validate.readers import sweep_file
 from zpp_validate.tables import markdown_table
 
@@ -23,19 +23,11 @@ uncompressed one of that size which is no peer's).
 """
 
 
-class Problem(Exception):
-    """One line."""
-
-
 def read(path):
     """(name of the program where it is a peer or "", sweep)"""
-    try:
+    with reading(path, "sweep", "name the JSON of zpp_sweep, nccl-tests or zpp-validate peer-collectives"):
         document = json.loads(path.read_text(encoding="utf-8"))
         sweep = sweep_file.read_sweep(document)
-    except (OSError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise Problem(f"{path} is no readable sweep: {' '.join(repr(error).split())}: name the JSON of zpp_sweep, "
-                      f"nccl-tests "
-                      "or zpp-validate peer-collectives") from None
     if not sweep.rows:
         raise Problem(f"{path} holds no time: run the sweep again")
     return document.get("peer") or ("" if document.get("schema") == sweep_file.SCHEMA else "nccl-tests"), sweep
@@ -93,22 +85,19 @@ def title_of(words):
 
 def main(words):
     parser = command_line.parser("sweep-table", __doc__)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="JSON of zpp_sweep, nccl-tests or the peer")
+    parser.add_argument("files", type=command_line.InputFile, nargs="+", metavar="FILE",
+                        help="JSON of zpp_sweep, nccl-tests or the peer")
     parser.add_argument("--place", choices=list(sweep_file.PLACES.values()), default="out-of-place",
                         help="[out-of-place]")
     parser.add_argument("--output", type=Path, metavar="TABLE.md")
     arguments = parser.parse_args(words)
-    try:
-        sweeps = [read(path) for path in arguments.files]
-        layouts = sorted({sweep.layout for _, sweep in sweeps})
-        if len(layouts) > 1:
-            raise Problem(f"the files are of other ranks: {' / '.join(layouts)}: name those of one")
-        tables = columns_of(sweeps, arguments.place)
-        if not tables:
-            raise Problem(f"no row is {arguments.place}")
-    except Problem as problem:
-        print(f"sweep-table: error: {problem}", file=sys.stderr)
-        return 2
+    sweeps = [read(path) for path in arguments.files]
+    layouts = sorted({sweep.layout for _, sweep in sweeps})
+    if len(layouts) > 1:
+        raise Problem(f"the files are of other ranks: {' / '.join(layouts)}: name those of one")
+    tables = columns_of(sweeps, arguments.place)
+    if not tables:
+        raise Problem(f"no row is {arguments.place}: name the other --place")
     lines = []
     for words, columns in tables.items():
         lines += [f"## {title_of(words)}, {layouts[0]}, {arguments.place}", "", lines_of(columns), ""]

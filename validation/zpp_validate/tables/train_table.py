@@ -4,10 +4,10 @@ usage: zpp-validate train-table STUDY [--output FILE] [--peak-tflops T]
 
 STUDY is a folder as jobscripts/local/measured.sh writes it: runs.tsv, and in runs/ a summary (STEM.json, of zpp_train
 --json or zpp-validate peer-fsdp2 --json, alone or with the plug-in zeropp.torch) and the output (STEM.log) of each
-command. Prints a Markdown table for each shape and layout of each session, and writes it to FILE (STUDY/table.md).
+command. Prints a Markdown table for each shape and layout of each session; --output writes it to FILE as well.
 Statistics and MFU are computed here from the raw step times, in the same way for either side. A run that failed is a
 row with its reason. Exits with 1 when a run failed, is INVALID or sent other bytes than predicted; with 2 when STUDY
-cannot be read.
+is no study.
 """
 
 import csv
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.forms import model_flops
+from zpp_validate.problem import reading
 from zpp_validate.stats import bound, sample_statistics
 from zpp_validate.tables import markdown_table
 
@@ -235,26 +236,24 @@ def section(title, rows, peak):
 
 def main(words):
     parser = command_line.parser("train-table", __doc__)
-    parser.add_argument("study", type=Path, metavar="STUDY", help="folder with runs.tsv")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="[STUDY/table.md]")
+    parser.add_argument("study", type=command_line.InputFolder, metavar="STUDY", help="folder with runs.tsv")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write there as well")
     parser.add_argument("--peak-tflops", type=float, default=model_flops.PEAK_TFLOPS,
                         help=f"of one GPU in bf16 [{model_flops.PEAK_TFLOPS}: dense, H200]")
     arguments = parser.parse_args(words)
     groups = {}
-    try:
+    with reading(arguments.study, "study", "name a folder as jobscripts/local/measured.sh writes it"):
         with open(arguments.study / "runs.tsv", newline="") as stream:
             for entry in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
                 key = entry["session"], entry["shape"], entry["layout"]
                 groups.setdefault(key, []).append(read_row(arguments.study, entry))
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        print(f"train-table: error: {arguments.study} is no readable study: {error}", file=sys.stderr)
-        return 2
     parts = [section(f"{shape}, {layout}, session {session}", rows, arguments.peak_tflops)
              for (session, shape, layout), rows in groups.items()]
     text = "\n".join([*parts, LEGEND.format(peak=arguments.peak_tflops, unsteady=UNSTEADY)])
     print(text, end="")
-    (arguments.output or arguments.study / "table.md").write_text(text)
+    if arguments.output:
+        arguments.output.write_text(text)
     failed = [f"{row.name} ({problem})" for rows in groups.values() for row in rows for problem in row.problems]
     if failed:
-        print(f"train-table: error: {len(failed)} problems: {'; '.join(failed)}", file=sys.stderr)
+        print(f"zpp-validate train-table: error: {len(failed)} problems: {'; '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
