@@ -13,6 +13,7 @@ import markdown
 # The raw data of a row: the name of README's link, the folder, and the layout.
 STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/beside-fsdp2", "node"),
            "eight": ("results/8x-NVIDIA-H200/beside-fsdp2/18.7b", "node"),
+           "four": ("results/4x-NVIDIA-H200/beside-fsdp2/18.7b-weights-kept", "node"),
            "nodes": ("results/4x-NVIDIA-H200/fsdp2-plugin", "emulated"),
            "copies": ("results/4x-NVIDIA-H200/weight-differences/6.86b", "emulated"),
            "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
@@ -24,10 +25,11 @@ DIFFERENCES = "results/4x-NVIDIA-H200/weight-differences"
 NODES = "2 nodes x 2"
 BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "qwZ, qgZ"),
                 ("6.86 B", "2", "NVLink", "larger", "6.86b", "all", "qwZ, hpZ, qgZ"),
+                ("18.7 B", "4", "NVLink", "four", "18.7b", "qwz-qgz", "qwZ, qgZ"),
                 ("18.7 B", "8", "NVLink", "eight", "18.7b", "qwz-qgz", "qwZ, qgZ"),
                 ("1.64 B", NODES, "sockets", "nodes", "1.64b", "all", "qwZ, hpZ, qgZ"),
                 ("6.86 B", NODES, "sockets", "copies", "6.86b", "differences", "weight differences, qgZ"))
-OF_README = ("nvlink", "eight", "nodes", "copies")
+OF_README = ("nvlink", "four", "nodes", "copies")
 
 
 def study(programs, name, shape):
@@ -77,10 +79,10 @@ def beside_fsdp2(programs, link=None):
         rows = study(programs, name, shape)
         peers = [[row for other, same in rows.items() if other.startswith(peer) for row in same] for peer in ("fsdp2", "hybrid")]
         fsdp2 = [step(same) if same else None for same in peers]
-        zero3, compressed = step(rows["none"]), step(rows[run])
+        zero3, compressed = step(rows["none"]) if "none" in rows else None, step(rows[run])
         sent = " to ".join(f"{rows[each][0].counted / 1e9:.2f}" for each in ("none", run)) if gpus == NODES else "-"
-        cells.append([model if link is None else f"[{model}][{name}]", gpus, links, *("-" if time is None else f"{time:.1f}" for time in fsdp2),
-                      f"{zero3:.1f}", f"{compressed:.1f}", f"{min(filter(None, fsdp2)) / compressed:.1f}x", parts, sent])
+        cells.append([model if link is None else f"[{model}][{name}]", gpus, links, *("-" if time is None else f"{time:.1f}" for time in (*fsdp2, zero3)),
+                      f"{compressed:.1f}", f"{min(filter(None, fsdp2)) / compressed:.1f}x", parts, sent])
     return markdown.table(head, cells, right=(3, 4, 5, 6, 7, 9))
 
 

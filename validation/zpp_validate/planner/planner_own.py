@@ -20,7 +20,7 @@ EMULATED_ON_TWO = [f"emulated-nodes/{study}" for study in ("one-lane", "eight-la
                                                            "eight-lanes-vendor-gathers")]
 # Nodes of one GPU and of two, with weight differences and without; no rails were measured in these sessions.
 DIFFERENCES_ON_TWO = [f"weight-differences/{study}" for study in ("1.64b", "1.64b-beside-fsdp2", "9.4b")]
-DIFFERENCES_ON_FOUR = ["weight-differences/6.86b"]
+DIFFERENCES_ON_FOUR = ["weight-differences/6.86b", "weight-differences/6.86b-hybrid-keeps-weights"]
 # One node of two GPUs, without a shard in 16 bits beside the master.
 MEMORY = [f"memory/{study}" for study in ("gathered-from-master", "update-in-backward", "moments-bf16", "moments-int8",
                                           "moments-int8-in-backward", "other-shapes", "other-shapes-in-backward")]
@@ -30,13 +30,19 @@ KEPT_IMAGES = [f"kept-images/{study}" for study in ("encoded-at-each-gather", "k
                                                     "moments-bf16-kept-images",
                                                     "moments-bf16-kept-images-after-backward",
                                                     "moments-int8-kept-images",
-                                                    "moments-int8-kept-images-after-backward")]
+                                                    "moments-int8-kept-images-after-backward",
+                                                    "moments-int8-two-quads",
+                                                    "moments-int8-two-quads-in-backward")]
+# One node of two GPUs, whose units stay whole from forward to backward.
+WEIGHTS_KEPT = [f"weights-kept/{study}" for study in ("moments-int8-before", "moments-int8-in-backward-before",
+                                                      "moments-int8", "moments-bf16")]
 # One node of two GPUs, beside variants of FSDP2.
 VARIANTS = [f"fsdp2-variants/{study}" for study in ("9.4b", "9.4b-without-kept-images")]
 # Four GPUs, without a shard in 16 bits beside the master.
 GATHERED_FROM_MASTER = ["18.7b-gathered-from-master", "18.7b-moments-bf16-in-backward", "18.7b-encoded-at-each-gather",
                         "18.7b-kept-images",
                         "18.7b-kept-images-moments-bf16-in-backward", "18.7b-kept-images-moments-int8",
+                        "18.7b-kept-images-two-quads", "18.7b-weights-kept",
                         "18.7b-variants", "6.86b-bf16-gradients", "6.86b-kept-images"]
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since
 # 397c432, which starts the lanes of a rail in one NCCL group, with a bench_rails that does so too
@@ -49,7 +55,7 @@ STUDIES = {
     "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node",
                        "many-reductions/two-at-a-time": "h200-4x-node",
                        "beside-fsdp2": "h200-4x-node",
-                       **dict.fromkeys([*MEMORY, *KEPT_IMAGES, *VARIANTS], "h200-4x-node"),
+                       **dict.fromkeys([*MEMORY, *KEPT_IMAGES, *VARIANTS, *WEIGHTS_KEPT], "h200-4x-node"),
                        "weight-differences/1.64b-nvlink": "h200-4x-node",
                        **dict.fromkeys([*EMULATED_ON_TWO, *DIFFERENCES_ON_TWO], "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
