@@ -218,7 +218,8 @@ def work(options, study):
     network_summary.write(options.results / SUMMARIES, study, summaries)
     if options.only:
         return int(any(failed.values()))
-    table = [sys.executable, str(ROOT / "validation" / "zpp-validate"), "network-table", str(options.results / SUMMARIES)]
+    table = [sys.executable, str(ROOT / "validation" / "zpp-validate"), "network-table", str(options.results / SUMMARIES),
+             "--output", str(options.results)]
     return subprocess.run(table, check=False).returncode or int(any(failed.values()))
 
 

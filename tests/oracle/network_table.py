@@ -46,15 +46,16 @@ class NetworkTable(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "summaries.json"
             path.write_text(json.dumps(value))
-            words = [str(path)]
+            output = path.parent / "made"
+            words = [str(path), "--output", str(output)]
             if again:
                 second = pathlib.Path(folder) / "again.json"
                 second.write_text(json.dumps(again))
                 words += ["--again", str(second)]
             done = validate.run("network-table", *words)
             if done.returncode != 2:
-                self.assertEqual((path.parent / "table.md").read_text(), done.stdout)
-                self.assertGreater((path.parent / "plot.png").stat().st_size, 1000)
+                self.assertEqual((output / "table.md").read_text(), done.stdout)
+                self.assertGreater((output / "plot.png").stat().st_size, 1000)
             return done.returncode, done.stdout, done.stderr
 
     def cells(self, text, who, rate):

@@ -3,9 +3,9 @@
 usage: zpp-validate network-table SUMMARIES.json [--again SUMMARIES.json] [--output DIR]
 
 SUMMARIES.json is what jobscripts/local/netns_study.py leaves; --again names that of a second pass over the same study,
-or a part of it: the table then says how far medians moved, and whether the losses are the same bits. Prints Markdown
-and writes it to DIR/table.md, the picture to DIR/plot.png and DIR/plot.svg [the folder of SUMMARIES.json]. Predicted
-times are those of network_model.py. Exits with 1 when a run is missing, not VALID, counted other bytes than predicted,
+or a part of it: the table then says how far medians moved, and whether the losses are the same bits. Prints Markdown;
+--output writes it to DIR/table.md as well, and the picture to DIR/plot.png and DIR/plot.svg. Predicted times are those
+of network_model.py. Exits with 1 when a run is missing, not VALID, counted other bytes than predicted,
 when an interface sent fewer bytes than were counted or over 3 % more, or when losses differ; with 2 when a file is
 no such summary.
 """
@@ -163,7 +163,7 @@ def main(words):
     parser.add_argument("summaries", type=command_line.InputFile, metavar="SUMMARIES.json")
     parser.add_argument("--again", type=command_line.InputFile, metavar="SUMMARIES.json",
                         help="of a second pass")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="[the folder of SUMMARIES.json]")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write there as well, with the picture")
     arguments = parser.parse_args(words)
     study = network_summary.read(arguments.summaries)
     again = network_summary.read(arguments.again) if arguments.again else None
@@ -178,12 +178,12 @@ def main(words):
     if again:
         compared, differ = compare(study, again)
         text, problems = text + compared, problems + differ
-    output = arguments.output or arguments.summaries.parent
-    output.mkdir(parents=True, exist_ok=True)
     print(text, end="")
-    (output / "table.md").write_text(text, encoding="utf-8")
-    if rows:
-        network_plot.draw(study, rows, baseline, [output / "plot.png", output / "plot.svg"])
+    if arguments.output:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        (arguments.output / "table.md").write_text(text, encoding="utf-8")
+        if rows:
+            network_plot.draw(study, rows, baseline, [arguments.output / name for name in ("plot.png", "plot.svg")])
     for problem in problems:
         print(f"zpp-validate network-table: error: {problem}", file=sys.stderr)
     return int(bool(problems))
