@@ -68,12 +68,18 @@ std::pair<std::size_t, std::size_t> bytes_of(const Case& of, const Choice& choic
   const std::size_t table = (tokens.size() + s.length) * c;
   const std::string from = of.variant.substr(0, of.variant.find('>'));
   const std::string to = of.variant.substr(of.variant.find('>') + 1);
-  const std::string image = of.variant.substr(of.variant.find(':') + 1);  // "two-kernels:int8:256"
+  // "two-kernels:int8:256", or with ",moments=bf16" or int8 behind it, of which `kept` is "bf16".
+  const std::string image =
+      of.variant.substr(of.variant.find(':') + 1, of.variant.find(',') - of.variant.find(':') - 1);
+  const std::size_t equals = of.variant.find('=');
+  const std::string kept = equals == std::string::npos ? "fp32" : of.variant.substr(equals + 1);
   const std::size_t block = from == "int8:256" ? kBlock8 : kBlock4;
   const std::size_t slice = std::max<std::size_t>(n / 32 / block, 1) * block;
   const bool adds = of.variant == "add";
   const std::size_t narrow = e == 2 ? 2 * n : 0;
-  const std::size_t bytes8 = 2 * (n + 4 * ((n + 63) / 64));  // both moments: codes and scales
+  // Both moments; in 8 bits codes and scales.
+  const std::map<std::string, std::size_t> moments{
+      {"fp32", 8 * n}, {"bf16", 4 * n}, {"int8", 2 * (n + 4 * ((n + 63) / 64))}};
   const std::map<std::string, std::pair<std::size_t, std::size_t>> forms{
       {"copy/-", {n * e, n * e}},
       {"clear/-", {0, n * e}},
@@ -84,10 +90,9 @@ std::pair<std::size_t, std::size_t> bytes_of(const Case& of, const Choice& choic
       {"decode_reduce/" + of.variant, {images * wire(from, part), 4 * part}},
       {"decode_reduce_encode/" + of.variant, {images * wire(from, part), wire(to, part)}},
       {"reorder_encode/" + of.variant, {32 * slice * e, 8 * wire(from, 4 * slice)}},
-      {"adamw/-", {16 * n, 12 * n + narrow}},
-      {"adamw/moments=bf16", {12 * n, 8 * n + narrow}},
-      {"adamw/moments=int8", {8 * n + bytes8, 4 * n + bytes8 + narrow}},
-      {"adamw_encode/" + of.variant, {16 * n, 12 * n + wire(image, n)}},
+      {"adamw/" + of.variant, {8 * n + moments.at(kept), 4 * n + moments.at(kept) + narrow}},
+      {"adamw_encode/" + of.variant,
+       {8 * n + moments.at(kept), 4 * n + moments.at(kept) + wire(image, n)}},
       {"gradient_norm/-", {4 * n, 8 * ((n + 1023) / 1024)}},
       {"add/-", {8 * n, 4 * n}},
       {"embedding_forward/-", {table * e + 4 * r, r * c * 4}},
