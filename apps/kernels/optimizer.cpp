@@ -1,6 +1,8 @@
 // The end of a step on flat arrays of parameters: AdamW with moments of every kind and the 16-bit
 // weights that follow, or with the wire image of the new weights; the norm of the gradients, and
 // their accumulation.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -46,11 +48,8 @@ constexpr std::uint64_t kStep = 10;
 enum AdamWArray : std::size_t { kGradient, kWeight, kM, kV, kMScales, kVScales, kNarrow, kImage };
 constexpr Moments kEveryKind[] = {Moments::fp32, Moments::bf16, Moments::int8};
 
-/// A row's name of how moments are kept, behind `before`; fp32 has none.
-std::string with_moments(std::string before, Moments moments) {
-  if (moments == Moments::fp32) return before;
-  return before.append(before.empty() ? "" : ",").append("moments=").append(enum_name(moments));
-}
+/// How moments are kept, in a row's name.
+std::string kept_as(Moments moments) { return fmt::format("moments={}", enum_name(moments)); }
 
 /// A moment before the update, as it is kept, and what is kept of it after.
 class KeptMoment {
@@ -376,12 +375,10 @@ std::vector<Case> updates(const Choice& choice) {
   std::vector<Case> cases;
   for (const Dtype narrow : choice.dtypes) {
     for (const Moments moments : kEveryKind) {
-      cases.push_back(
-          {std::string(adamw.name), moments == Moments::fp32 ? "-" : with_moments("", moments),
-           std::string(name_of(narrow)), std::to_string(choice.values),
-           [n = choice.values, narrow, moments, source = choice.source](const ComputeDevice&) {
-             return adamw_of(n, narrow, moments, source);
-           }});
+      cases.push_back({std::string(adamw.name), moments == Moments::fp32 ? "-" : kept_as(moments),
+                       std::string(name_of(narrow)), std::to_string(choice.values),
+                       [n = choice.values, narrow, moments, source = choice.source](
+                           const ComputeDevice&) { return adamw_of(n, narrow, moments, source); }});
     }
   }
   return cases;
@@ -397,10 +394,11 @@ std::vector<Case> updates_with_image(const Choice& choice) {
       for (const Moments moments : kEveryKind) {
         for (const bool in_one_pass : {false, true}) {
           if (in_one_pass && choice.backend != Backend::cuda) continue;
+          const std::string image = fmt::format("{}:{}", in_one_pass ? "one-kernel" : "two-kernels",
+                                                codec::to_string(spec));
           cases.push_back(
               {std::string(adamw_encode.name),
-               with_moments((in_one_pass ? "one-kernel:" : "two-kernels:") + codec::to_string(spec),
-                            moments),
+               moments == Moments::fp32 ? image : fmt::format("{},{}", image, kept_as(moments)),
                std::string(name_of(rounded)), std::to_string(choice.values),
                [=, n = choice.values, source = choice.source](const ComputeDevice&) {
                  return adamw_image_of(n, spec, rounded, in_one_pass, moments, source);
@@ -431,8 +429,7 @@ const Kernel adamw{
 const Kernel adamw_encode{
     "adamw_encode",
     "AdamW, with moments of every kind, and the wire image of the new weights, rounded to the "
-    "dtype: "
-    "a kernel for each or, on a GPU, one for both; the bytes are those of one pass",
+    "dtype: a kernel for each or, on a GPU, one for both; the bytes are those of one pass",
     updates_with_image};
 const Kernel gradient_norm{
     "gradient_norm", "the sum of squares of fp32 gradients, in fp64",

@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
   update_any<Update, Narrow, Kind>(scale, draws, c, piece, shared);
 }
 
-/// A tile of one piece whose moments are in 8 bits, encoded from registers. False: it is no such
-/// one, and nothing was done.
+/// Updates a tile of one piece and encodes it from registers, as far as the piece is aligned and
+/// the codec has such a block. False: nothing was done.
 template <class Update>
 __device__ __forceinline__ bool update_int8_tile(const GradientScale& scale,
                                                  const typename Update::Constants& c,
@@ -122,15 +122,15 @@ __device__ __forceinline__ bool update_int8_tile(const GradientScale& scale,
                                                  const WeightsInImage& image) {
   constexpr auto kStates = std::make_index_sequence<Update::states>();
   if (!chunks_aligned<Update>(piece, kStates) || !WeightsInImage::takes(image.format)) return false;
-  for (unsigned begin = 0; begin < kImageTile; begin += kChunk) {
+  for (unsigned begin = 0; begin < kImageTile; begin += kInt8Chunk) {
     update_int8_chunk<true, Update>(scale, c, piece, begin, maps, image, kStates);
   }
   image.pad();
   return true;
 }
 
-/// The kernel that encodes as well: a tile's pieces, one after the other, leave their new weights
-/// in shared memory too.
+/// The kernel that encodes as well: a tile's pieces leave their new weights in shared memory too,
+/// but for what update_int8_tile() takes.
 template <class Update, Moments Kind>
 __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
     update_tiles_kernel(GradientScale scale, std::uint64_t draws, typename Update::Constants c,
@@ -141,8 +141,10 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
   const ImageTile tile = tiles[blockIdx.x];
   const bool covered = tile.pieces == 1 && pieces[tile.first].count == kImageTile;
   if constexpr (Kind == Moments::int8) {
-    const UpdatePiece piece = pieces[tile.first];
-    if (covered && update_int8_tile<Update>(scale, c, piece, shared, {tile, format})) return;
+    if (covered) {
+      const UpdatePiece piece = pieces[tile.first];
+      if (update_int8_tile<Update>(scale, c, piece, shared, {tile, format})) return;
+    }
   }
   if (!covered) {
     for (unsigned i = threadIdx.x; i < kImageTile; i += kUpdateThreads) {
@@ -154,8 +156,8 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
     UpdatePiece piece = pieces[tile.first + i];
     piece.narrow = weights + (piece.weight - tile.weight);
     update_any<Update, InTile, Kind>(scale, draws, c, piece, shared);
-    __syncthreads();  // what a piece keeps in shared memory makes room for the next one's
   }
+  __syncthreads();
   if (format.bits == 8) {
     encode_weights<codec::format::int8::Format>(weights, tile, format);
   } else {

@@ -20,9 +20,10 @@ struct WeightsInImage {
   const ImageTile& tile;
   const ImageFormat& format;
 
-  /// Blocks that lie inside a warp's elements of a chunk, and are all of some threads'.
+  /// Whether a warp has whole blocks of the codec in a chunk, and every thread elements of one
+  /// block only: blocks of 64, 128 and 256.
   __device__ static bool takes(const ImageFormat& format) {
-    return format.block >= kRow && format.block <= 32 * 4 * kTurns;
+    return format.block >= kInt8Row && format.block <= 32 * 4 * kInt8Turns;
   }
 
   /// All threads of the warp call it.
@@ -47,7 +48,7 @@ struct WeightsInImage {
   template <codec::ScaledFormat Format>
   __device__ __forceinline__ void encode(const ChunkPlace& place, const ChunkValues& w) const {
     using codec::cuda::kWidth;
-    static_assert(kWidth == 4 * kTurns);
+    static_assert(kWidth == 4 * kInt8Turns);
     codec::cuda::Vector<float> vector;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) vector.words[i] = bits_of(w[i / 4][i % 4]);
@@ -72,11 +73,11 @@ struct WeightsInImage {
     std::byte* const to = global(tile.codes);
     if constexpr (Format::bits == 8) {
 #pragma unroll
-      for (unsigned turn = 0; turn < kTurns; ++turn) {
+      for (unsigned turn = 0; turn < kInt8Turns; ++turn) {
         *reinterpret_cast<std::uint32_t*>(to + place.at(turn)) = codes.words[turn];
       }
     } else {
-      static_assert(Format::bits == 4 && kTurns == 2);
+      static_assert(Format::bits == 4 && kInt8Turns == 2);
       const auto half = [&](unsigned turn) {
         return reinterpret_cast<std::uint16_t*>(to + place.at(turn) / 2);
       };

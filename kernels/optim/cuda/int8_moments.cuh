@@ -14,16 +14,18 @@
 
 namespace zeropp::optim::cuda_ops {
 
-inline constexpr unsigned kTurns = 2;  ///< quads of a thread in a chunk
-inline constexpr unsigned kRow = kMomentBlock;
-inline constexpr unsigned kLanes = kRow / (4 * kTurns);          ///< threads of a block of moments
-inline constexpr unsigned kChunk = 4 * kTurns * kUpdateThreads;  ///< elements of a thread block
+inline constexpr unsigned kInt8Turns = 2;  ///< quads of a thread in a chunk
+inline constexpr unsigned kInt8Row = kMomentBlock;
+inline constexpr unsigned kInt8Lanes =
+    kInt8Row / (4 * kInt8Turns);  ///< threads of a block of moments
+inline constexpr unsigned kInt8Chunk =
+    4 * kInt8Turns * kUpdateThreads;  ///< elements of a thread block
 
-static_assert(32 % kLanes == 0, "the threads of a block of moments are neighbours in a warp");
-static_assert(kUpdatePiece % kChunk == 0);
+static_assert(32 % kInt8Lanes == 0, "the threads of a block of moments are neighbours in a warp");
+static_assert(kUpdatePiece % kInt8Chunk == 0);
 
 /// A value of each element that a thread has of a chunk.
-using ChunkValues = float[kTurns][4];
+using ChunkValues = float[kInt8Turns][4];
 
 /// Where a thread's quads of a chunk lie in a piece: half a block of moments apart, so that lanes
 /// in a row read 128 bytes of fp32 in a row, and a warp has 256 elements in a row.
@@ -32,19 +34,21 @@ struct ChunkPlace {
   unsigned end;    ///< elements of the piece
 
   __device__ static ChunkPlace of(unsigned begin, unsigned count) {
-    return {begin + threadIdx.x / kLanes * kRow + threadIdx.x % kLanes * 4, count};
+    return {begin + threadIdx.x / kInt8Lanes * kInt8Row + threadIdx.x % kInt8Lanes * 4, count};
   }
-  [[nodiscard]] __device__ unsigned at(unsigned turn) const { return first + turn * 4 * kLanes; }
+  [[nodiscard]] __device__ unsigned at(unsigned turn) const {
+    return first + turn * 4 * kInt8Lanes;
+  }
   /// Elements of a quad that there are. `Whole`: the piece has all of the chunk, and is aligned.
   template <bool Whole>
   [[nodiscard]] __device__ unsigned count(unsigned turn) const {
     if constexpr (Whole) return 4;
     return at(turn) < end ? min(4U, end - at(turn)) : 0U;
   }
-  [[nodiscard]] __device__ unsigned block() const { return first / kRow; }
+  [[nodiscard]] __device__ unsigned block() const { return first / kInt8Row; }
   template <bool Whole>
   [[nodiscard]] __device__ bool has_block() const {
-    return Whole || block() * kRow < end;
+    return Whole || block() * kInt8Row < end;
   }
 };
 
@@ -89,7 +93,7 @@ struct NarrowWeights {
   template <bool Whole>
   __device__ void store(const ChunkPlace& place, const ChunkValues& w) const {
 #pragma unroll
-    for (unsigned turn = 0; turn < kTurns; ++turn) {
+    for (unsigned turn = 0; turn < kInt8Turns; ++turn) {
       if constexpr (Whole) {
         narrow_quad<Narrow>(weights, place.at(turn) / 4,
                             {w[turn][0], w[turn][1], w[turn][2], w[turn][3]});
@@ -135,19 +139,19 @@ struct MomentMaps {
 /// threads of the warp call it.
 template <bool Signed>
 __device__ __forceinline__ float encode_moments(const DynamicMap& map, const ChunkValues& values,
-                                                std::uint32_t (&words)[kTurns]) {
+                                                std::uint32_t (&words)[kInt8Turns]) {
   std::uint32_t largest = 0;
 #pragma unroll
-  for (unsigned i = 0; i < 4 * kTurns; ++i) {
+  for (unsigned i = 0; i < 4 * kInt8Turns; ++i) {
     largest = max(largest, magnitude_bits(values[i / 4][i % 4]));
   }
 #pragma unroll
-  for (unsigned half = kLanes / 2; half > 0; half /= 2) {
+  for (unsigned half = kInt8Lanes / 2; half > 0; half /= 2) {
     largest = max(largest, __shfl_xor_sync(0xFFFFFFFFU, largest, half));
   }
   const BlockScale of = block_scale(largest);
 #pragma unroll
-  for (unsigned turn = 0; turn < kTurns; ++turn) {
+  for (unsigned turn = 0; turn < kInt8Turns; ++turn) {
     std::uint32_t codes[4];
 #pragma unroll
     for (unsigned k = 0; k < 4; ++k) codes[k] = moment_code<Signed>(map, of, values[turn][k]);
@@ -163,7 +167,7 @@ struct ChunkMoment {
   const DynamicMap& map;
   std::uint8_t* codes;  ///< of the piece
   float* scales;
-  std::uint32_t words[kTurns];
+  std::uint32_t words[kInt8Turns];
   float scale;
   ChunkValues wide;
 
@@ -203,13 +207,14 @@ struct ChunkMoment {
       }
     }
   }
-  /// All threads of the warp call it. They have read the block's scale before, and meet here.
+  /// All threads of the warp call it. Its first thread stores the scale of a block: the new one is
+  /// made from moments of all threads, which have read the old one for them.
   template <bool Whole>
   __device__ __forceinline__ void store(const ChunkPlace& place) {
     const float encoded = encode_moments<Signed>(map, wide, words);
-    if (threadIdx.x % kLanes == 0 && place.has_block<Whole>()) scales[place.block()] = encoded;
+    if (threadIdx.x % kInt8Lanes == 0 && place.has_block<Whole>()) scales[place.block()] = encoded;
 #pragma unroll
-    for (unsigned turn = 0; turn < kTurns; ++turn) {
+    for (unsigned turn = 0; turn < kInt8Turns; ++turn) {
       std::uint8_t* const to = codes + place.at(turn);
       if constexpr (Whole) {
         *reinterpret_cast<std::uint32_t*>(to) = words[turn];
@@ -241,13 +246,13 @@ __device__ __forceinline__ void update_int8_chunk(const GradientScale& scale,
   ChunkValues w;
   const auto update = [&](auto&&... moment) {
 #pragma unroll
-    for (unsigned turn = 0; turn < kTurns; ++turn) {
+    for (unsigned turn = 0; turn < kInt8Turns; ++turn) {
       load_quad<Whole>(gradient, place, turn, g[turn]);
       load_quad<Whole>(weight, place, turn, w[turn]);
       (moment.template load<Whole>(place, turn), ...);
     }
 #pragma unroll
-    for (unsigned turn = 0; turn < kTurns; ++turn) {
+    for (unsigned turn = 0; turn < kInt8Turns; ++turn) {
       (moment.widen(turn), ...);
 #pragma unroll
       for (unsigned k = 0; k < 4; ++k) {
@@ -279,10 +284,10 @@ __device__ __forceinline__ void update_int8_moments(const GradientScale& scale,
   const bool aligned =
       chunks_aligned<Update>(piece, states) && all_aligned(kNarrowQuad<Narrow>, piece.narrow);
   unsigned begin = 0;
-  for (; aligned && begin + kChunk <= piece.count; begin += kChunk) {
+  for (; aligned && begin + kInt8Chunk <= piece.count; begin += kInt8Chunk) {
     update_int8_chunk<true, Update>(scale, c, piece, begin, maps, follow, states);
   }
-  for (; begin < piece.count; begin += kChunk) {
+  for (; begin < piece.count; begin += kInt8Chunk) {
     update_int8_chunk<false, Update>(scale, c, piece, begin, maps, follow, states);
   }
 }
