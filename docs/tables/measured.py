@@ -25,7 +25,7 @@ DIFFERENCES = "results/4x-NVIDIA-H200/weight-differences"
 NODES = "2 nodes x 2"
 BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "qwZ, qgZ"),
                 ("6.86 B", "2", "NVLink", "larger", "6.86b", "all", "qwZ, hpZ, qgZ"),
-                ("18.7 B", "4", "NVLink", "four", "18.7b", "qwz-qgz", "qwZ, qgZ"),
+                ("18.7 B", "4", "NVLink", "four", "18.7b", "qwz-qgz", "qwZ, qgZ, int8 moments"),
                 ("18.7 B", "8", "NVLink", "eight", "18.7b", "qwz-qgz", "qwZ, qgZ"),
                 ("1.64 B", NODES, "sockets", "nodes", "1.64b", "all", "qwZ, hpZ, qgZ"),
                 ("6.86 B", NODES, "sockets", "copies", "6.86b", "differences", "weight differences, qgZ"))

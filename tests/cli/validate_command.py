@@ -200,6 +200,11 @@ class ValidateCommand(unittest.TestCase):
                 pathlib.Path(folder, "runs.tsv").unlink()
             self.refused(USAGE, "checkpoint", [folder], f"{folder} holds no checkpoint")
 
+    def test_a_study_without_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "runs.tsv").touch()
+            self.refused(USAGE, "train-table", [folder], f"{folder} is no study: runs.tsv lists no run: name a folder")
+
     def test_what_cannot_be_written(self):
         with tempfile.TemporaryDirectory() as folder:
             text = pathlib.Path(folder, "loss.json")
@@ -222,9 +227,13 @@ class ValidateCommand(unittest.TestCase):
                 (["gate", "a.h5", "--basline", "x"], "there is no option --basline (nearest: --baseline): try --help"),
                 (["check"], "the following arguments are required: trace: try --help"),
                 (["power", "a.h5", "--margin", "x"], "argument --margin: invalid positive value: 'x': try --help"),
+                (["train-table", "a", "--peak-tflops", "0"], "--peak-tflops: 0 is not a number above 0: try --help"),
                 (["train-table", "a", "--output"], "argument --output: expected one argument: try --help")):
             with self.subTest(words):
                 self.refused(USAGE, words[0], words[1:], part)
+        for name in COMMANDS:
+            with self.subTest(name):
+                self.refused(USAGE, name, ["--bogus"], "there is no option --bogus")
 
     def test_a_command_is_alone(self):
         """Python itself says what was imported."""

@@ -2,6 +2,8 @@
 refuses is one line; and what the command reads is there."""
 
 import argparse
+import contextlib
+import math
 import os
 import re
 from pathlib import Path
@@ -62,9 +64,9 @@ class Parser(argparse.ArgumentParser):
 
     def options(self):
         """Of the command and of its own commands."""
-        choices = [choice for action in self._actions if isinstance(action.choices, dict)
-                   for choice in action.choices.values()]
-        return [*self._option_string_actions, *(option for choice in choices for option in choice.options())]
+        commands = [command for action in self._actions if isinstance(action.choices, dict)
+                    for command in action.choices.values() if isinstance(command, Parser)]
+        return [*self._option_string_actions, *(option for command in commands for option in command.options())]
 
     def unknown_option(self):
         """The first word that looks like an option and is none, with the nearest option; empty: all are known."""
@@ -91,6 +93,14 @@ def positive(text):
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return value
+
+
+def positive_number(text):
+    """Type of an option whose value is a number above 0."""
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
 
 
 def details(description):

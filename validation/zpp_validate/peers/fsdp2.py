@@ -119,7 +119,7 @@ def arguments(words):
     place.add_argument("--node-size", type=command_line.positive, metavar="N",
                        help="emulate nodes of N ranks on one host: NCCL takes sockets on loopback between them")
     result = parser.add_argument_group("results")
-    result.add_argument("--peak-tflops", type=float, default=model_flops.PEAK_TFLOPS,
+    result.add_argument("--peak-tflops", type=command_line.positive_number, default=model_flops.PEAK_TFLOPS,
                         help=f"of one GPU in bf16, for MFU [{model_flops.PEAK_TFLOPS}: dense, H200]")
     result.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write results and raw samples there")
     options = parser.parse_args(words)

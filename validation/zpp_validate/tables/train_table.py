@@ -238,7 +238,7 @@ def main(words):
     parser = command_line.parser("train-table", __doc__)
     parser.add_argument("study", type=command_line.InputFolder, metavar="STUDY", help="folder with runs.tsv")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write there as well")
-    parser.add_argument("--peak-tflops", type=float, default=model_flops.PEAK_TFLOPS,
+    parser.add_argument("--peak-tflops", type=command_line.positive_number, default=model_flops.PEAK_TFLOPS,
                         help=f"of one GPU in bf16 [{model_flops.PEAK_TFLOPS}: dense, H200]")
     arguments = parser.parse_args(words)
     groups = {}
@@ -247,6 +247,8 @@ def main(words):
             for entry in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
                 key = entry["session"], entry["shape"], entry["layout"]
                 groups.setdefault(key, []).append(read_row(arguments.study, entry))
+        if not groups:
+            raise ValueError("runs.tsv lists no run")
     parts = [section(f"{shape}, {layout}, session {session}", rows, arguments.peak_tflops)
              for (session, shape, layout), rows in groups.items()]
     text = "\n".join([*parts, LEGEND.format(peak=arguments.peak_tflops, unsteady=UNSTEADY)])
