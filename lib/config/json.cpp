@@ -273,11 +273,14 @@ std::vector<std::string> read_text(const std::string& text, const std::string& n
 std::string read_config_text(const std::filesystem::path& path, std::string_view what,
                              std::string_view remedy) {
   std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
+  const std::filesystem::file_type type = std::filesystem::status(path, error).type();
+  const bool regular = type == std::filesystem::file_type::regular;
+  const bool folder = type == std::filesystem::file_type::directory;
   std::ifstream file(path, std::ios::binary);
   if (!regular || !file) {
     throw Error(ExitCode::io, fmt::format("cannot read {} {}: {}; check {}", what, path.string(),
                                           error     ? error.message()
+                                          : folder  ? "it is a folder"
                                           : regular ? "no permission"
                                                     : "no such file",
                                           remedy));

@@ -236,13 +236,14 @@ const LaneRate& Rails::with(std::size_t lanes_used) const {
 
 Cluster parse_cluster(const std::string& text, const std::string& name) {
   const json object = config::parse_object(text, name);
-  const auto has = [&](const char* section) { return object.contains(section); };
+  const auto has = [&](const char* section) {
+    return object.contains(section) && object.at(section).is_structured();
+  };
   if (std::ranges::none_of(kSections, has)) {
-    throw Error(
-        ExitCode::usage,
-        fmt::format("{} is no cluster file: it has none of {}: name a file of inputs/clusters, "
-                    "or what zpp_plan calibrate wrote",
-                    name, fmt::join(kSections, ", ")));
+    throw Error(ExitCode::usage,
+                fmt::format("{} is no cluster file: it has none of the sections {}: name a file of "
+                            "inputs/clusters, or what zpp_plan calibrate wrote",
+                            name, fmt::join(kSections, ", ")));
   }
   Section in(object, name, "");
   Cluster cluster;

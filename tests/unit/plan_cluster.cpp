@@ -73,11 +73,12 @@ TEST(PlanCluster, ReadsAHostWhereThereIsOne) {
 }
 
 TEST(PlanCluster, SaysWhatIsNoClusterFile) {
-  for (const json& other : {json::object(), json{{"name", "a"}, {"config", {{"gpus", 8}}}}}) {
+  for (const json& other : {json::object(), json{{"name", "a"}, {"config", {{"gpus", 8}}}},
+                            json{{"gpu", "a GPU's name"}, {"step_seconds", {1.0}}}}) {
     EXPECT_EQ(
         refusal(other),
-        "c.json is no cluster file: it has none of gpu, node_links, rails, engine: name a file "
-        "of inputs/clusters, or what zpp_plan calibrate wrote");
+        "c.json is no cluster file: it has none of the sections gpu, node_links, rails, engine: "
+        "name a file of inputs/clusters, or what zpp_plan calibrate wrote");
   }
   json incomplete = valid();
   incomplete.erase("name");
