@@ -125,7 +125,7 @@ __device__ __forceinline__ bool update_int8_tile(const GradientScale& scale,
   for (unsigned begin = 0; begin < kImageTile; begin += kInt8Chunk) {
     update_int8_chunk<true, Update>(scale, c, piece, begin, maps, image, kStates);
   }
-  image.pad();
+  pad_image(image.tile, image.format);
   return true;
 }
 

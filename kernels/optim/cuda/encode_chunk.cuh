@@ -6,10 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec/cuda/encoded.cuh"
 #include "kernels/codec/cuda/vector.cuh"
-#include "kernels/codec/formats/int4.hpp"
-#include "kernels/codec/formats/int8.hpp"
+#include "kernels/optim/cuda/image_block.cuh"
 #include "kernels/optim/cuda/int8_moments.cuh"
 #include "kernels/optim/update_image.hpp"
 
@@ -37,13 +35,6 @@ struct WeightsInImage {
     }
   }
 
-  /// Zeros behind the last scale of an image.
-  __device__ void pad() const {
-    if (threadIdx.x != 0) return;
-    std::byte* const end = global(tile.scales) + tile.values / format.block * kImageScaleBytes;
-    for (unsigned i = 0; i < tile.padding; ++i) end[i] = std::byte{0};
-  }
-
  private:
   template <codec::ScaledFormat Format>
   __device__ __forceinline__ void encode(const ChunkPlace& place, const ChunkValues& w) const {
@@ -61,15 +52,8 @@ struct WeightsInImage {
     float rounded[kWidth];
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) rounded[i] = float_of(vector.words[i]);
-    const bool finite = is_finite_bits(largest);
-    const auto scale = finite ? Format::scale_of(float_of(largest)) : Format::non_finite_scale();
-    if (threadIdx.x % lanes == 0) {
-      auto* const scales = reinterpret_cast<typename Format::Scale*>(global(tile.scales));
-      scales[place.first / format.block] = scale;
-    }
-    auto codes = codec::cuda::encode_codes<Format>(rounded, Format::reciprocal(scale));
-#pragma unroll
-    for (std::uint32_t& word : codes.words) word = finite ? word : 0U;
+    const auto codes = encode_image_block<Format>(
+        rounded, largest, tile, place.first / format.block, threadIdx.x % lanes == 0);
     std::byte* const to = global(tile.codes);
     if constexpr (Format::bits == 8) {
 #pragma unroll

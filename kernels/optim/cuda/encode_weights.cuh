@@ -7,10 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec/cuda/encoded.cuh"
 #include "kernels/codec/cuda/vector.cuh"
-#include "kernels/codec/formats/int4.hpp"
-#include "kernels/codec/formats/int8.hpp"
+#include "kernels/optim/cuda/image_block.cuh"
 #include "kernels/optim/cuda/update_block.cuh"
 #include "kernels/optim/update_image.hpp"
 
@@ -58,26 +56,15 @@ __device__ __forceinline__ void encode_weights(const float* values, const ImageT
   largest = largest_of_block(largest, format.block);
   const unsigned begin = first / format.block * format.block;  // of the block
   if (begin >= tile.values) return;
-  const bool finite = is_finite_bits(largest);
-  const auto scale = finite ? Format::scale_of(float_of(largest)) : Format::non_finite_scale();
-  const float reciprocal = Format::reciprocal(scale);
-  if (first == begin) {
-    reinterpret_cast<typename Format::Scale*>(global(tile.scales))[begin / format.block] = scale;
-  }
   float rounded[kEncodedValues];
 #pragma unroll
   for (unsigned i = 0; i < kEncodedValues; ++i) {
     rounded[i] = float_of(vectors[i / kWidth].words[i % kWidth]);
   }
-  auto codes = codec::cuda::encode_codes<Format>(rounded, reciprocal);
-#pragma unroll
-  for (std::uint32_t& word : codes.words) word = finite ? word : 0U;
+  const auto codes =
+      encode_image_block<Format>(rounded, largest, tile, begin / format.block, first == begin);
   codec::cuda::store_words(codes.words, global(tile.codes) + first * Format::bits / 8);
-  if (threadIdx.x == 0) {
-    std::byte* const end = global(tile.scales) + (tile.values + format.block - 1) / format.block *
-                                                     sizeof(typename Format::Scale);
-    for (unsigned i = 0; i < tile.padding; ++i) end[i] = std::byte{0};
-  }
+  pad_image(tile, format);
 }
 
 }  // namespace zeropp::optim::cuda_ops

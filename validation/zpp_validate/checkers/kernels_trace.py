@@ -31,8 +31,7 @@ def flat_bytes(row):
     sizes = integers(row["shape"])
     n = sizes[-1]
     image = lambda name, count: wire.wire_bytes(name, count, element)
-    kept = codec.partition("moments=")[2] or "fp32"
-    updated = lambda: (8 * n + 2 * moment_bytes(kept, n), 4 * n + 2 * moment_bytes(kept, n))
+    moments = 2 * moment_bytes(codec.partition("moments=")[2] or "fp32", n)
     if kernel == "reorder_encode":
         block = wire.codec_block(codec)
         part = max(n // PARTS // block, 1) * block
@@ -45,8 +44,9 @@ def flat_bytes(row):
     forms = {"copy": lambda: (n * element, n * element), "clear": lambda: (0, n * element),
              "convert": lambda: (4 * n, n * element), "encode": lambda: (n * element, image(codec, n)),
              "decode": lambda: (image(codec, n), n * element), "decode_add": lambda: (image(codec, n) + 4 * n, 4 * n),
-             "adamw": lambda: (updated()[0], updated()[1] + (element if element == 2 else 0) * n),
-             "adamw_encode": lambda: (updated()[0], updated()[1] + image(codec.partition(":")[2].partition(",")[0], n)),
+             "adamw": lambda: (8 * n + moments, 4 * n + (element if element == 2 else 0) * n + moments),
+             "adamw_encode": lambda: (8 * n + moments,
+                                      4 * n + moments + image(codec.partition(":")[2].partition(",")[0], n)),
              "gradient_norm": lambda: (4 * n, 8 * -(-n // NORM_BLOCK)), "add": lambda: (8 * n, 4 * n)}
     return forms[kernel]() if kernel in forms else None
 
