@@ -5,7 +5,7 @@ from pathlib import Path
 
 import h5py
 
-from zpp_validate.problem import Problem
+from zpp_validate.problem import MALFORMED, Problem
 
 SCHEMA = "zeropp-fabric"
 MICRO_OF_GIGA = 1e3  # bytes over GB/s are nanoseconds
@@ -82,7 +82,7 @@ def read(path, run):
         for rank, latency, bandwidth in of_rails(run):
             add("rail", f"rank {rank}", latency, bandwidth, rail_size)
         fabric = Fabric(path, times, run["threshold"], size, ranks)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except MALFORMED as error:
         raise Problem(f"{path} is not as zpp_fabric writes it: {error!r}: measure again") from None
     if not times:
         raise Problem(f"{path} holds no link: run zpp_fabric again")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zpp_validate.readers import fabric_file, run_file, sweep_file, trace_times
-from zpp_validate.problem import Problem
+from zpp_validate.problem import MALFORMED, Problem
 from zpp_validate.readers.sweep_file import counted
 
 KERNELS_SCHEMA = "zeropp-kernels"
@@ -100,8 +100,8 @@ def read_file(path, warmup):
             measured, verdict = read_training(path, run, warmup), run["verdict"]
         else:
             raise Problem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that "
-                              f"one of them wrote")
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+                          f"one of them wrote")
+    except MALFORMED as error:
         raise Problem(f"{path} is not as its program writes it: {error!r}: measure again") from None
     if verdict != "VALID":
         raise Problem(f"{path} is {verdict}: its times say nothing, measure again")
@@ -141,7 +141,7 @@ def require_times(measured):
         wrong = [time for time in row.samples if not 0 < time < math.inf]
         if wrong:
             raise Problem(f"{measured.path} has {wrong[0]} as a time of {key}: times are finite and above 0: "
-                              "measure again")
+                          "measure again")
 
 
 def read_side(path, warmup):
@@ -159,7 +159,7 @@ def select(measured, collectives):
     if collectives:
         if not measured.collectives:
             raise Problem(f"{measured.path} is of a training run or of kernels, which --collective says nothing "
-                              f"of: leave it out")
+                          f"of: leave it out")
         measured.rows = {key: row for key, row in measured.rows.items() if key.collective in collectives}
         measured.collectives &= collectives
 
@@ -173,15 +173,15 @@ def require_comparable(a, b, across_machines):
         common = ",".join(sorted(a.collectives & b.collectives))
         names = [", ".join(sorted(side.collectives)) or "none of those asked for" for side in (a, b)]
         raise Problem(f"{pair} measured other collectives: {names[0]} / {names[1]}: "
-                          + (f"give --collective {common}" if common else "measure the same ones"))
+                      + (f"give --collective {common}" if common else "measure the same ones"))
     if a.work != b.work:
         raise Problem(f"{pair} did other work: {a.work or '-'} / {b.work or '-'}: train with the same batch and "
-                          f"sequence, or measure the same back end")
+                      f"sequence, or measure the same back end")
     for what, before, after in (("ranks and nodes", a.layout, b.layout),
                                 ("machines", machine_text(a.machine), machine_text(b.machine))):
         if before != after and not across_machines:
             raise Problem(f"{pair} are of other {what}: {before} / {after}: measure again there, or give "
-                              f"--across-machines")
+                          f"--across-machines")
 
 
 def place(measured):
