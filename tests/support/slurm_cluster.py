@@ -16,7 +16,7 @@ import zpp
 
 CLUSTER = zpp.SOURCE / "jobscripts" / "local" / "two_node_slurm.sh"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol")
-PATIENCE = 60  # seconds for anything here
+PATIENCE = 180  # seconds for anything here: a busy machine takes a minute to end, requeue and start a job
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
 TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
         "--micro-batch-size", "2", "--train-iters", "4", "--backend", "host"]
