@@ -106,12 +106,16 @@ zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero
     }
   }
   const std::size_t offset = update.ops.size();
-  std::vector<std::optional<std::size_t>> updates(input.units.size());  // none: part of `step`
-  std::vector<std::size_t> others;  // that the whole step waits for
+  using ByUnit = std::vector<std::optional<std::size_t>>;
+  ByUnit updates(input.units.size());  // none: part of `step`
+  ByUnit refreshes(input.units.size());
+  std::vector<std::size_t> others;          // that the whole step waits for
+  std::optional<std::size_t> last_refresh;  // which all but layers wait for
   for (std::size_t i = 0; i < offset; ++i) {
     const Op& op = joined.ops[i];
-    if (op.kind == OpKind::update) updates[op.index] = i;
-    if (op.kind != OpKind::update || op.stream == StreamId::compute) others.push_back(i);
+    (op.kind == OpKind::update ? updates : refreshes)[op.index] = i;
+    if (op.kind == OpKind::refresh) last_refresh = i;
+    if (op.stream == StreamId::compute) others.push_back(i);
   }
   std::array<bool, zero::kStreams> begun{};
   std::optional<std::size_t> reduction;  // the last
@@ -119,14 +123,18 @@ zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero
     for (std::size_t& before : op.waits_on) before += offset;
     if (!std::exchange(begun[static_cast<std::size_t>(op.stream)], true)) {
       op.waits_on.insert(op.waits_on.end(), others.begin(), others.end());
+      if (last_refresh && op.stream != StreamId::compute) op.waits_on.push_back(*last_refresh);
     }
-    const auto wait_for_update = [&](std::size_t unit) {
-      if (updates[unit]) op.waits_on.push_back(*updates[unit]);
+    const auto wait_for = [&](const ByUnit& earlier, std::size_t unit) {
+      if (earlier[unit]) op.waits_on.push_back(*earlier[unit]);
     };
-    if (op.kind == OpKind::gather) wait_for_update(op.index);
+    if (op.kind == OpKind::gather) wait_for(updates, op.index);
+    if (op.kind == OpKind::forward) {
+      for (const std::size_t unit : input.layers[op.index].units) wait_for(refreshes, unit);
+    }
     if (op.kind == OpKind::reduce) {
       for (const zero::Segment& segment : input.buckets[op.index].segments)
-        wait_for_update(segment.unit);
+        wait_for(updates, segment.unit);
     }
     if (op.kind == OpKind::reduce) {
       const auto before = std::exchange(reduction, joined.ops.size());

@@ -31,8 +31,8 @@ class Watched final : public WrappedModel {
     }
   }
 
-  /// Fills all memory that has held gradients with NaN, after the step's work on the stream: then
-  /// nothing of it is in use.
+  /// Fills all memory that has held gradients with NaN, on the stream of the layers: after the
+  /// step's work and what the next step's layers wait for, nothing of it is in use.
   void poison() const {
     for (const auto& [data, view] : seen_) {
       const std::vector<float> nan(view.count, std::numeric_limits<float>::quiet_NaN());
@@ -100,6 +100,7 @@ TEST_P(FreshGradients, KeepNothingOfWhatWasThere) {
     EXPECT_FALSE(result.skipped) << "step " << step;
     EXPECT_EQ(result.loss, expected.loss) << "step " << step;
     EXPECT_EQ(result.grad_norm, expected.grad_norm) << "step " << step;
+    (void)poisoned.engine_case.engine().update_times();  // waits for refreshes, which may use it
     poisoned.model->poison();
   }
   EXPECT_EQ(poisoned.engine_case.engine().parameters_hash(),

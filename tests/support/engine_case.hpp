@@ -61,9 +61,11 @@ class EngineCase {
 
   EngineCase(zero::Options options, int node_size, const MakeModel& make,
              std::size_t seq_length = kLength, std::size_t micro_batch = kSequences,
-             optim::Options optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
+             optim::Options optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1},
+             const Device& on = device())
       : options_(std::move(options)),
         optimizer_(std::move(optimizer)),
+        device_(on),
         sampler_(token_source(), options_.seed, seq_length, micro_batch) {
     options_.shard_multiple = optim::moment_alignment(optimizer_.moments);
     config::TrainConfig config;
@@ -162,7 +164,7 @@ class EngineCase {
 
   zero::Options options_;
   optim::Options optimizer_;
-  Device device_ = device();
+  Device device_;
   trace::Recorder recorder_;
   data::Sampler sampler_;
   data::TokenBatch batch_;

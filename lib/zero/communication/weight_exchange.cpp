@@ -67,11 +67,11 @@ void WeightExchange::start_differences(std::size_t unit, Phase phase, ConstView 
               draws);
 }
 
-void WeightExchange::refresh(std::size_t unit, Phase phase, ConstView shard, View resident,
-                             std::span<std::byte> workspace, StreamHandle stream,
-                             std::uint64_t key) {
+collective::AllGather& WeightExchange::start_refresh(std::size_t unit, Phase phase, ConstView shard,
+                                                     View resident, std::span<std::byte> workspace,
+                                                     StreamHandle stream, std::uint64_t key) {
   start_differences(unit, phase, shard, resident, workspace, stream, key);
-  difference_[unit].at(index_of(phase))->finish(stream);
+  return *difference_[unit].at(index_of(phase));
 }
 
 void WeightExchange::finish(std::size_t unit, Phase phase, StreamHandle stream) {

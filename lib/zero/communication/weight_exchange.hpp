@@ -46,11 +46,12 @@ class WeightExchange {
   /// than start()'s, and its later work finds the copy up to date. Where the host moves the bytes,
   /// waits for them.
   void finish(std::size_t unit, Phase phase, StreamHandle stream);
-  /// Brings `resident`, the whole weights of a unit (padded, compute dtype), to those of which
-  /// `shard` is the own shard (compute dtype or fp32), by differences, at stages 1 and 2. `key`: as
-  /// that of start().
-  void refresh(std::size_t unit, Phase phase, ConstView shard, View resident,
-               std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+  /// Starts to bring `resident`, the whole weights of a unit (padded, compute dtype), to those of
+  /// which `shard` is the own shard (compute dtype or fp32), by differences, at stages 1 and 2.
+  /// `key`: as that of start(). Returns the collective that is started, for the caller to finish.
+  collective::AllGather& start_refresh(std::size_t unit, Phase phase, ConstView shard,
+                                       View resident, std::span<std::byte> workspace,
+                                       StreamHandle stream, std::uint64_t key);
 
  private:
   /// A copy that lies on the host, and where it is brought up to date.

@@ -163,7 +163,7 @@ void CheckpointState::reserve(Buffer& memory) const {
 std::vector<checkpoint::HostSlice> CheckpointState::slices(Buffer& memory) const {
   reserve(memory);
   const Stream& compute = context_.compute();
-  context_.executor.join({StreamId::update});
+  context_.executor.join();
   std::vector<checkpoint::HostSlice> kept;
   std::byte* to = memory.data();
   for (const KeptSlice& each : kept_slices()) {
@@ -269,6 +269,7 @@ bool CheckpointState::restore_widths(const ReadSlice& read, const HasSlice& has)
 
 bool CheckpointState::restore(const StepCounts& steps, const ReadSlice& read, const HasSlice& has) {
   const Stream& compute = context_.compute();
+  context_.executor.join();
   bool as_kept = true;
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
     for (std::size_t index = 0; index <= optimizer_.on_device().states(); ++index) {
@@ -293,7 +294,7 @@ bool CheckpointState::restore(const StepCounts& steps, const ReadSlice& read, co
 }
 
 void CheckpointState::visit_master(const VisitSlice& visit) const {
-  context_.executor.join({StreamId::update});
+  context_.executor.join();
   context_.compute().synchronize();  // the copy to pageable memory would wait unwatched
   std::vector<std::byte> values;
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
@@ -308,7 +309,7 @@ void CheckpointState::visit_master(const VisitSlice& visit) const {
 }
 
 void CheckpointState::set_weights(const ReadSlice& read) {
-  context_.executor.join({StreamId::update});
+  context_.executor.join();
   const Stream& compute = context_.compute();
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
     for (const KeptArray& array : kept_arrays(u, 0)) fill(u, array, read);
@@ -344,7 +345,7 @@ std::vector<std::byte> CheckpointState::fetch_master(std::size_t unit) const {
   const std::size_t shard = context_.units()[unit].canonical;
   const std::size_t begin = context_.canonical() * shard;
   const Stream& compute = context_.compute();
-  context_.executor.join({StreamId::update});
+  context_.executor.join();
   compute.synchronize();  // the copy to pageable memory would wait unwatched
   std::vector<std::byte> bytes;
   for (const KeptArray& array : kept_arrays(unit, 0)) {

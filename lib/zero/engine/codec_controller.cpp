@@ -121,7 +121,7 @@ std::vector<ConstView> CodecController::weight_shards() const {
 
 void CodecController::measure_weights() {
   if (!context_.preset.shard_parameters) return;
-  context_.executor.join({StreamId::update});
+  context_.executor.join();
   std::vector<std::uint64_t> keys;
   for (std::size_t u = 0; u < context_.units().size(); ++u)
     keys.push_back(weight_draws(context_.options.seed, context_.progress.version, u));
@@ -155,7 +155,7 @@ void CodecController::choose_widths() {
   if (!adaptive_ || !adaptive_->due(step)) return;
   const Stream& compute = context_.compute();
   if (adaptive_->of_weights()) {
-    context_.executor.join({StreamId::update});
+    context_.executor.join();
     adaptive_->errors().keep(weight_shards(), compute.handle());
   }
   adaptive_->choose(step, compute);

@@ -15,7 +15,7 @@ constexpr std::size_t kDigits = 64;  // of a SHA-256 in hexadecimal
 /// Digests of the pieces that this rank holds, piece by piece of unit by unit.
 std::string own_digests(const EngineContext& context, const RankMemory& memory) {
   const Stream& compute = context.compute();
-  context.executor.join({StreamId::gather, StreamId::secondary});
+  context.executor.join();
   std::string digests;
   for (std::size_t u = 0; u < context.units().size(); ++u) {
     const UnitPartition& unit = context.units()[u];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -97,7 +98,7 @@ Finish run(const OpHandlers& handlers, const Op& op) {
     case OpKind::update:
       return enqueued(handlers.update, op);
     case OpKind::refresh:
-      return enqueued(handlers.refresh, op);
+      return started(handlers.refresh, op);
   }
   return {};
 }
@@ -121,20 +122,36 @@ class Executor::Execution {
     clock_.origin(compute);
     Event begin;
     compute.record(begin);
-    for (const Stream& other : executor_.streams_) other.wait(begin);
+    // Refreshes that are under way have memory in the arena. Layers use it in backward alone, and
+    // have waited for all of them in forward.
+    Event refreshed;
+    executor_.stream(ends_on(StreamId::gather)).record(refreshed);
+    for (const Stream& other : executor_.streams_) {
+      other.wait(begin);
+      if (&other != &compute) other.wait(refreshed);
+    }
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       run_one(i);
       if (!executor_.overlap_) wait_for({i}, StreamId::compute);
     }
     clock_.waiting(compute, [&] {
       for (std::size_t i = 0; i < ops_.size(); ++i) finish(i);
-      executor_.join({StreamId::gather, StreamId::gather_end, StreamId::reduce,
-                      StreamId::reduce_end, StreamId::secondary});
+      for (const StreamId id : joined_streams()) executor_.join(id);
     });
     clock_.end(compute);
   }
 
  private:
+  /// Those of all operations but updates and refreshes: who needs what these make waits for them.
+  [[nodiscard]] std::set<StreamId> joined_streams() const {
+    std::set<StreamId> joined;
+    for (const Op& op : ops_) {
+      if (op.kind != OpKind::update && op.kind != OpKind::refresh)
+        joined.insert({op.stream, ends_on(op.stream)});
+    }
+    return joined;
+  }
+
   void run_one(std::size_t index) {
     const Op& op = ops_[index];
     const Stream& stream = executor_.stream(op.stream);
@@ -207,12 +224,14 @@ void Executor::execute(const Schedule& schedule, const OpHandlers& handlers,
   Execution(*this, schedule, handlers, clock).run_all();
 }
 
-void Executor::join(std::initializer_list<StreamId> ids) const {
-  for (const StreamId id : ids) {
-    Event done;
-    stream(id).record(done);
-    compute().wait(done);
-  }
+void Executor::join(StreamId id) const {
+  Event done;
+  stream(id).record(done);
+  compute().wait(done);
+}
+
+void Executor::join() const {
+  for (std::size_t i = 0; i < kStreams; ++i) join(static_cast<StreamId>(i));
 }
 
 }  // namespace zeropp::zero

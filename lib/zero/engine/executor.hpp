@@ -8,7 +8,6 @@
 
 #include <array>
 #include <functional>
-#include <initializer_list>
 
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
@@ -44,7 +43,7 @@ struct OpHandlers {
   Enqueue reduce_over_replicas{};
   Enqueue gather_over_replicas{};
   Enqueue update{};
-  Enqueue refresh{};
+  Start refresh{};
 };
 
 class Executor {
@@ -54,19 +53,21 @@ class Executor {
   Executor(const Device& device, bool waits_on_stream, bool overlap);
 
   /// Enqueues all operations of `schedule`; `clock` takes the times. It begins after all work that
-  /// compute has so far. When it returns, compute waits for every stream but `update`, and the host
-  /// has waited only where a handler does. Throws std::logic_error where a handler is missing.
+  /// compute has so far; what refreshes an earlier schedule left under way, only layers begin
+  /// beside. When it returns, compute waits for all operations but updates and refreshes, and the
+  /// host has waited only where a handler does. Throws std::logic_error where a handler is missing.
   void execute(const Schedule& schedule, const OpHandlers& handlers, StepClock& clock) const;
 
   [[nodiscard]] const Stream& stream(StreamId id) const {
     return streams_.at(static_cast<std::size_t>(id));
   }
   [[nodiscard]] const Stream& compute() const { return stream(StreamId::compute); }
-  /// Makes the compute stream wait for everything enqueued on `ids`.
-  void join(std::initializer_list<StreamId> ids) const;
+  /// Makes the compute stream wait for everything enqueued on the other streams.
+  void join() const;
 
  private:
   class Execution;
+  void join(StreamId id) const;
 
   std::array<Stream, kStreams> streams_;  ///< by StreamId
   bool waits_on_stream_;

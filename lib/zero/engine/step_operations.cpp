@@ -1,5 +1,6 @@
 #include "lib/zero/engine/step_operations.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/defect.hpp"
@@ -7,7 +8,7 @@
 
 namespace zeropp::zero {
 
-void StepOperations::wait_for_updates(const Op& op) const {
+void StepOperations::wait_for_earlier(const Op& op, StepClock& clock) const {
   const Stream& waiting = context_.executor.stream(op.stream);
   const bool reads_weights = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary ||
                              op.kind == OpKind::exchange || op.kind == OpKind::refresh;
@@ -18,7 +19,19 @@ void StepOperations::wait_for_updates(const Op& op) const {
     for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
       waiting.wait(optimizer_.updated(segment.unit));
     }
+  } else if (op.kind == OpKind::forward) {
+    const std::vector<std::size_t>& units = context_.plan.step.input.layers[op.index].units;
+    const auto is_refreshed = [&](std::size_t unit) { return refreshes(unit); };
+    if (std::ranges::none_of(units, is_refreshed)) return;
+    clock.waiting(waiting, [&] {
+      for (const std::size_t unit : units) waiting.wait(refreshed_[unit]);
+    });
   }
+}
+
+bool StepOperations::refreshes(std::size_t unit) const {
+  return context_.preset.shard_optimizer &&
+         (!context_.preset.shard_parameters || context_.units()[unit].persistent);
 }
 
 Finish StepOperations::gather(const Op& op, Phase phase) {
@@ -166,7 +179,7 @@ void StepOperations::gather_over_replicas(const Op& op) {
                                                    stream_of(op), replica_draws(op));
 }
 
-void StepOperations::refresh(const Op& op) {
+Finish StepOperations::refresh(const Op& op) {
   // An update gathers what it makes: the next version.
   const std::uint64_t version = context_.progress.version + (op.initial ? 0 : 1);
   const std::uint64_t draws = weight_draws(context_.options.seed, version, op.index);
@@ -174,15 +187,19 @@ void StepOperations::refresh(const Op& op) {
   const View resident = memory_.resident(op.index);
   const ConstView shard = optimizer_.shard_to_gather(op);
   const std::span<std::byte> workspace = optimizer_.workspace_behind_shard(op);
+  collective::AllGather* gather = nullptr;
   if (refreshes_by_differences(op)) {
-    context_.weight_exchange.refresh(op.index, phase, shard, resident, workspace, stream_of(op),
-                                     draws);
+    gather = &context_.weight_exchange.start_refresh(op.index, phase, shard, resident, workspace,
+                                                     stream_of(op), draws);
   } else {
-    collective::AllGather& gather = context_.weight_gather.global(op.index, phase);
-    gather.start(shard, resident, workspace, stream_of(op), draws);
-    gather.finish(stream_of(op));
+    gather = &context_.weight_gather.global(op.index, phase);
+    gather->start(shard, resident, workspace, stream_of(op), draws);
   }
-  read_as_fp16(resident, stream_of(op));
+  return [this, &op, gather, resident](StreamHandle end) {
+    gather->finish(end);
+    read_as_fp16(resident, end);
+    context_.executor.stream(ends_on(op.stream)).record(refreshed_[op.index]);
+  };
 }
 
 bool StepOperations::refreshes_by_differences(const Op& op) const {

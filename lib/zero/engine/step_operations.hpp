@@ -28,11 +28,16 @@ class StepOperations {
   /// References outlive this.
   StepOperations(const EngineContext& context, RankMemory& memory, RankOptimizer& optimizer,
                  CodecController& codecs)
-      : context_(context), memory_(memory), optimizer_(optimizer), codecs_(codecs) {}
+      : context_(context),
+        memory_(memory),
+        optimizer_(optimizer),
+        codecs_(codecs),
+        refreshed_(context.units().size()) {}
 
   /// Makes an operation that reads a unit's weights, or writes its gradients, begin after the
-  /// unit's latest update.
-  void wait_for_updates(const Op& op) const;
+  /// unit's latest update, and a layer's forward after the latest refreshes of its units: `clock`
+  /// counts that as exposed.
+  void wait_for_earlier(const Op& op, StepClock& clock) const;
 
   // `phase` is the phase that the trace counts a gather in. In a training step it is
   // training_phase() of the operation.
@@ -70,9 +75,11 @@ class StepOperations {
   void gather_over_replicas(const Op& op);
   /// All-gathers a unit's updated or initial weights into the resident weights: whole weights, or
   /// their differences from the resident ones.
-  void refresh(const Op& op);
+  Finish refresh(const Op& op);
 
  private:
+  /// Whether a unit's resident weights are gathered after each update.
+  [[nodiscard]] bool refreshes(std::size_t unit) const;
   /// Whether the resident weights hold what the differences of a refresh can be added to.
   [[nodiscard]] bool refreshes_by_differences(const Op& op) const;
   void read_as_fp16(View weights, StreamHandle on) const;
@@ -90,6 +97,7 @@ class StepOperations {
   RankMemory& memory_;
   RankOptimizer& optimizer_;
   CodecController& codecs_;
+  std::vector<Event> refreshed_;  ///< by unit: its latest refresh
 };
 
 }  // namespace zeropp::zero

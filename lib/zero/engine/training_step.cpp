@@ -98,7 +98,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
 
   // Norm, on `compute` or during backward, which the host waits for here, once a step.
   if (!updates_in_backward()) start_norm();
-  context_.executor.join({StreamId::update});
+  context_.executor.join();
   norm_.fetch(context_.compute());
   result.loss = wait_for_loss() / static_cast<double>(context_.options.accumulation_steps);
   if (before != nullptr) *before = read_update_times();
@@ -126,8 +126,9 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
     execute(plan.update, update_clock_,
             {// Stream `update` at stage 3, beside the next step's first gathers, else `compute`.
              .update = [&](const Op& op) { optimizer_.update(op, t, gradient_scale(), clip); },
-             // Stream `gather`: whole updated weights (stages 1 and 2, and units that persist).
-             .refresh = [&](const Op& op) { operations_.refresh(op); }});
+             // Streams `gather` and, to decode, `gather_end`: whole updated weights (stages 1 and
+             // 2, and units that persist), beside the next step's first layers.
+             .refresh = [&](const Op& op) { return operations_.refresh(op); }});
     optimizer_.wait_for_files();
     result.predicted += volume(plan.update, plan.volumes);
     context_.gradient_reduce.errors().commit(t, context_.compute().handle());
@@ -173,7 +174,7 @@ void TrainingStep::end(StepResult& result) {
 }
 
 void TrainingStep::execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers) {
-  handlers.wait_for_earlier = [&](const Op& op) { operations_.wait_for_updates(op); };
+  handlers.wait_for_earlier = [&](const Op& op) { operations_.wait_for_earlier(op, clock); };
   optimizer_.prefetch_weights(schedule);
   context_.executor.execute(schedule, handlers, clock);
 }
@@ -181,7 +182,7 @@ void TrainingStep::execute(const Schedule& schedule, StepClock& clock, OpHandler
 void TrainingStep::gather_initial() {
   if (std::exchange(context_.progress.gathered_initial, true)) return;
   execute(context_.plan.step.initial, clock_,
-          {.refresh = [&](const Op& op) { operations_.refresh(op); }});
+          {.refresh = [&](const Op& op) { return operations_.refresh(op); }});
   hold_refreshed();
 }
 
@@ -279,7 +280,7 @@ UpdateTimes TrainingStep::read_update_times() const {
 }
 
 UpdateTimes TrainingStep::update_times() const {
-  context_.executor.join({StreamId::update});
+  context_.executor.join();
   context_.compute().synchronize();
   return read_update_times();
 }

@@ -2,9 +2,9 @@
 // they know no MPI, no device and no memory. Three readers: the engine executes it, volume.hpp
 // folds it into bytes, and a planner can cost it. An operation names the operations it waits for;
 // operations on one stream begin in order and, but for collectives, end in order too; a schedule
-// begins after all work before it, except the update, of which gathers and reductions wait for
-// their own units'. Memory that lives within a step lies in one arena, whose offsets are assigned
-// here.
+// begins after all work before it, except updates and refreshes, for which gathers, reductions and
+// layers wait unit by unit. Memory that lives within a step lies in one arena, whose offsets are
+// assigned here.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ enum class OpKind : std::uint8_t {
   reduce_over_replicas,  ///< reduce-scatter a bucket's gradient shard over the shard groups
   gather_over_replicas,  ///< all-gather what that summed into the gradient shards
   update,                ///< optimizer step of a unit's shard
-  refresh,               ///< all-gather a unit's updated weights (stages 1 and 2)
+  refresh,               ///< start the all-gather of a unit's updated weights (stages 1 and 2)
 };
 inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::refresh) + 1;
 
@@ -53,7 +53,7 @@ enum class StreamId : std::uint8_t {
 inline constexpr std::size_t kStreams = 7;
 
 /// The stream on which a collective of stream `id` that is started first and finished later ends:
-/// what waits for it waits there. `refresh` does both at once, on `gather`.
+/// what waits for it waits there.
 constexpr StreamId ends_on(StreamId id) {
   switch (id) {
     case StreamId::gather:

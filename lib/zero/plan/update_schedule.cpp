@@ -1,5 +1,7 @@
 // Schedules between the passes over the layers: the optimizer, and whole weights that are made from
 // shards.
+#include <optional>
+
 #include "lib/zero/plan/arena_planner.hpp"
 #include "lib/zero/plan/schedule.hpp"
 
@@ -17,10 +19,12 @@ void update_all(const ScheduleInput& input, std::vector<Op>& ops) {
 
 /// Refreshes whole weights from the shards that were updated, or initialised: at stages 1 and 2,
 /// and of units that persist at stage 3. `ops`: the updates, by unit, or nothing. `initial`: before
-/// the first step.
+/// the first step. The workspaces of two refreshes lie side by side: one is encoded while the one
+/// before it is sent or decoded.
 Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, bool initial) {
   ArenaPlanner arena;
   const bool updated = !ops.empty();
+  std::optional<std::size_t> before;
   for (std::size_t unit = 0; input.preset.shard_optimizer && unit < input.units.size(); ++unit) {
     if (input.preset.shard_parameters && !input.units[unit].persistent) continue;
     Op op{OpKind::refresh, unit};
@@ -29,7 +33,8 @@ Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, bool initi
     op.initial = initial;
     if (updated) op.waits_on = {unit};
     op.workspace = arena.allocate(op.bytes, op.waits_on);
-    arena.release(op.workspace, {ops.size()});
+    if (before) arena.release(ops[*before].workspace, {*before});
+    before = ops.size();
     ops.push_back(std::move(op));
   }
   return {std::move(ops), arena.peak()};
