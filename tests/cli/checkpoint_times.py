@@ -40,12 +40,12 @@ class CheckpointTimes(local_script.TestCase):
         self.assertEqual(local_script.run(*table).stdout, done.stdout)
         (second,) = (study / "runs").glob("*-second-half.json")
         run = json.loads(second.read_text())
-        for wrong, part in (({**run, "parameters_hash": "another"}, "OTHER WEIGHTS"),
-                            ({**run, "first_step": 0}, "OTHER WEIGHTS"),
-                            ({}, "error: ")):
+        for wrong, code, part in (({**run, "parameters_hash": "another"}, 1, "OTHER WEIGHTS"),
+                                  ({**run, "first_step": 0}, 1, "OTHER WEIGHTS"),
+                                  ({}, 2, "is no whole study: it has no first_step: run it again")):
             second.write_text(json.dumps(wrong))
             judged = local_script.run(*table)
-            self.assertEqual(judged.returncode, 1, judged)
+            self.assertEqual(judged.returncode, code, judged)
             self.assertIn(part, judged.stdout + judged.stderr)
 
     def test_a_disk_that_cannot_be_written(self):

@@ -52,10 +52,10 @@ class OffloadDisk(local_script.TestCase):
         self.assertEqual(local_script.run(*table).stdout, done.stdout)
         (again,) = (study / "runs").glob("*-queue_depth=32.json")
         run = json.loads(again.read_text())
-        for wrong, part in (({**run, "parameters_hash": "another"}, "OTHER"), ({}, "error: ")):
+        for wrong, code, part in (({**run, "parameters_hash": "another"}, 1, "OTHER"), ({}, 2, "error: ")):
             again.write_text(json.dumps(wrong))
             judged = local_script.run(*table)
-            self.assertEqual(judged.returncode, 1, judged)
+            self.assertEqual(judged.returncode, code, judged)
             self.assertIn(part, judged.stdout + judged.stderr)
 
     def test_a_disk_that_is_not_there(self):

@@ -54,7 +54,11 @@ class PlanPlot(zpp.TestCase):
 
     def test_refusals(self):
         other = self.write_json("other.json", {"app": "train"})
-        for words, code, part in (([other], 2, "no JSON of zpp_plan"), ([self.folder / "none.json"], 5, "none.json"),
+        time = self.write_json("time.json", {"app": "plan", "timeline": dict.fromkeys(
+            ("stream", "operation", "begin", "end"), []), "time": {"cluster": "c"}})
+        for words, code, part in (([other], 2, 'no JSON of zpp_plan estimate or time: its app is "train": '),
+                                  ([time], 2, "it has no step_seconds: name what --json wrote"),
+                                  ([self.folder / "none.json"], 5, "none.json"),
                                   ([self.plan("a", "estimate"), "--output", other / "x"], 5, "other.json")):
             with self.subTest(part):
                 found, printed = self.call(*words, *([] if "--output" in words else ["--output", self.out]))

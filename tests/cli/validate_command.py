@@ -41,6 +41,9 @@ READING = {
     "raw-disk": ["--folder", "FOLDER", "--processes", "1", "--bytes", "1", "--json", "OUTPUT"],
 }
 WRITING = {"peer-fsdp2", "peer-collectives", "raw-copy", "raw-write"}  # read nothing
+# Words of Python, which are not for users.
+PYTHON = r"[a-z]Error\b|None\b|Expecting|'(dict|list|str|int|float)'|codec can't|indices|literal|argument \d|unpack"
+STUDIES = ("checkpoint-table", "disk-table", "offload-table", "limit-table", "guide-table")
 JUDGING = {"check", "summarize", "html", "gate"}  # a file of another kind is INVALID
 
 
@@ -142,9 +145,9 @@ class ValidateCommand(unittest.TestCase):
         done = validate.run(name, *words)
         if done.returncode == SKIPPED and name in NEEDS_TORCH:
             return
-        program = "zpp-validate" if name in CALLED_BY_PROGRAMS else f"zpp-validate {name}"
         self.assertEqual((done.returncode, done.stdout), (code, ""), done)
-        self.assertRegex(done.stderr, rf"\A{program}: error: [^\n]+: [^\n]+\n\Z")
+        self.assertRegex(done.stderr, rf"\Azpp-validate {name}: error: [^\n]+: [^\n]+\n\Z")
+        self.assertNotRegex(done.stderr, PYTHON)
         for part in parts:
             self.assertIn(part, done.stderr)
 
@@ -176,6 +179,11 @@ class ValidateCommand(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             none, empty, other, whole, cut = (pathlib.Path(folder, name) for name in
                                               ("none", "empty", "other.json", "whole.h5", "cut.h5"))
+            texts = {"torn": '{"a": ', "list": "[]", "null": "null", "zpp_plan": '{"app": "zpp_plan"}',
+                     "sweep": '{"schema": "zeropp-sweep", "results": [1], "config": null}',
+                     "train": '{"schema": "zeropp-trace", "app": "train", "steps": [], "config": [], "verdict": 1}'}
+            for name, text in texts.items():
+                pathlib.Path(folder, name).write_text(text)
             none.write_bytes(b"\xff none of them \n")
             empty.touch()
             other.write_text('{"a": 1}')
@@ -185,10 +193,12 @@ class ValidateCommand(unittest.TestCase):
             for name, words in READING.items():
                 if name in JUDGING or "FOLDER" in words or "--program" in words:
                     continue
-                for path in (none, empty, other, whole):
+                for path in (none, empty, other, whole, *(pathlib.Path(folder, text) for text in texts)):
                     with self.subTest(name, path=path.name):
                         given = [{"INPUT": str(path), "OUTPUT": f"{folder}/{name}"}.get(word, word) for word in words]
                         self.refused(USAGE, name, given, str(path))
+            self.refused(USAGE, "converge", [str(whole), "--output", f"{folder}/converge"],
+                         f"{whole} is no trace of any program: name the converge.h5")
             for name in ("report", "plot", "plan-plot", "timeline", "converge", "power", "compare", "torch-curve"):
                 with self.subTest(name, path=cut.name):
                     places = {"INPUT": str(cut), "OUTPUT": f"{folder}/{name}"}
@@ -203,7 +213,39 @@ class ValidateCommand(unittest.TestCase):
     def test_a_study_without_runs(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "runs.tsv").touch()
-            self.refused(USAGE, "train-table", [folder], f"{folder} is no study: runs.tsv lists no run: name a folder")
+            for name in ("train-table", *STUDIES):
+                self.refused(USAGE, name, [folder], f"{folder} is no study: runs.tsv lists no run: name a folder")
+
+    def test_summaries_of_another_kind(self):
+        names = ("raw-before", "unsaved", "saved", "raw-after", "whole", "first-half", "second-half", "in-memory",
+                 "stock", "nothing", *(f"stage-{stage}" for stage in range(4)), "step-none-1")
+        with tempfile.TemporaryDirectory() as folder:
+            rows = [f"1\t{name}\tzeropp\t0\trun\t0\tshape\tlayout" for name in names]
+            pathlib.Path(folder, "runs.tsv").write_text(
+                "\n".join(["session\tname\tkind\texit\tstem\twarmup\tshape\tlayout", *rows]))
+            summary = pathlib.Path(folder, "runs", "run.json")
+            summary.parent.mkdir()
+            for text in ("", "{", "[]", "null", '{"steps": 1, "config": []}'):
+                summary.write_text(text)
+                for name in STUDIES:
+                    with self.subTest(name, text=text):
+                        self.refused(USAGE, name, [folder], folder, ": run it again")
+                with self.subTest("train-table", text=text):
+                    done = validate.run("train-table", folder)
+                    self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done)
+                    self.assertIn(f"{summary} is no summary of a run: ", done.stderr)
+                    self.assertNotRegex(done.stderr, PYTHON)
+
+    def test_measuring(self):
+        """Commands that measure a host: what cannot be used is told as by commands that read files."""
+        with tempfile.TemporaryDirectory() as folder:
+            output = ["--json", f"{folder}/out.json"]
+            for name in ("raw-disk", "raw-write"):
+                words = ["--folder", folder, "--processes", "1", "--bytes", "1", *output]
+                self.refused(USAGE, name, [*words, "--processes", "0"], "0 is not positive")
+                self.refused(IO, name, [*words, "--folder", "/proc"], "/proc", "cannot be read or written: ")
+            self.refused(USAGE, "raw-copy", ["--bytes", "4", *output], "--bytes is less than 8 bytes a thread")
+            self.refused(ENVIRONMENT, "raw-copy", ["--bytes", str(10**15), *output], ": lower --bytes")
 
     def test_what_cannot_be_written(self):
         with tempfile.TemporaryDirectory() as folder:

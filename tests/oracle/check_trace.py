@@ -635,10 +635,11 @@ class CheckTrace(unittest.TestCase):
             damaged = bytearray(image_)
             damaged[at] ^= 0x10
             self.path.write_bytes(damaged)
-            self.assert_invalid("cannot be read")
+            self.assert_invalid("copy it again, or repeat the run")
         for size in (0, 10, len(image_) // 2, len(image_) - 1):
             self.path.write_bytes(image_[:size])
-            self.assert_invalid("cannot be read")
+            self.assert_invalid("cannot be read: it is no HDF5 file: name the trace" if size == 0 else
+                                "copy it again, or repeat the run")
 
     def test_the_program(self):
         self.assertEqual(self.run_program().returncode, 2)

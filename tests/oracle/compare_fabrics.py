@@ -78,7 +78,9 @@ class Fabrics(unittest.TestCase):
         self.assertIn("--across-machines", done.stderr)
         self.compare(after, "--across-machines", code=0)
         done, _ = self.compare({"schema": "zeropp-fabric"}, code=2)
-        self.assertIn("not as zpp_fabric writes it", done.stderr)
+        self.assertIn("is no whole survey of zpp_fabric: it has no provenance: measure again", done.stderr)
+        done, _ = self.compare(synthetic_fabric.make(2) | {"threshold": -1}, code=2)
+        self.assertIn("its threshold is -1", done.stderr)
         done, _ = self.compare({"schema": "zeropp-sweep"}, code=2)
         self.assertIn("name two of the same kind", done.stderr)
 

@@ -211,7 +211,8 @@ class Compare(unittest.TestCase):
         bad = {"INVALID: a row": sweep | {"verdict": "INVALID: a row"}, "INVALID: 3 wrong": sweep | {
                    "out_of_bounds": {"count": 3, "okay": False}},
                "is none of": {"steps": []}, "holds no object": [1], "holds no time": sweep | {"results": []},
-               "KeyError": sweep | {"results": [{"size": 1}]}}
+               "it has no collective": sweep | {"results": [{"size": 1}]},
+               "missing or of another kind": sweep | {"config": None}}
         for part, document in bad.items():
             with self.subTest(part):
                 self.refused(good, self.json_file("b.json", document), "b.json", part)

@@ -2,8 +2,6 @@
 """zpp-validate html on traces made here: the page is well-formed, needs nothing else, takes no text for markup, and has
 the traces' numbers and verdicts."""
 
-import contextlib
-import io
 import json
 import pathlib
 import tempfile
@@ -11,19 +9,15 @@ import unittest
 
 import html_case
 import synthetic_trace
+import validate
 from zpp_validate.readers.trace_file import Trace
-from zpp_validate.reports import html_page, html_report
+from zpp_validate.reports import html_page
 
 
 def call(*words):
     """(exit code, what it printed, also as errors)."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        try:
-            code = html_report.main([str(word) for word in words])
-        except SystemExit as end:
-            code = end.code
-    return code, out.getvalue()
+    done = validate.run("html", *words)
+    return done.returncode, done.stdout + done.stderr
 
 
 class HtmlReport(unittest.TestCase):

@@ -229,9 +229,9 @@ def check_malformed(folder):
     good = "5\t9\t0\t7\tkernel\tcross_entropy"
     for text, words in (("", "too few for one step"), (good, "too few for one step"),
                         ("5\t9\t0\t7\tkernel", "5 columns"),
-                        (f"{good}\nfive\t9\t0\t7\tkernel\tx", ":2: invalid literal"),
+                        (f"{good}\nfive\t9\t0\t7\tkernel\tx", ":2 is no line of kernel times: a value in it is"),
                         ("9\t5\t0\t7\tkernel\tx", "ends before"),
-                        ("5\t9\t0\t7\tcopy\tmany", "invalid literal"), ("5\t9\t0\t7\tevent\tx", "unknown kind 'event'"),
+                        ("5\t9\t0\t7\tcopy\tmany", "another kind"), ("5\t9\t0\t7\tevent\tx", "unknown kind 'event'"),
                         (f"{good}\n5\t9\t1\t7\tkernel\tx", "several GPUs"),
                         ("# complete, 3 records lost", "3 records were lost"),
                         ("\x00\xff garbage", "1 columns")):

@@ -176,7 +176,7 @@ class Prometheus(unittest.TestCase):
     def test_what_is_refused(self):
         self.assertIn("ends in .prom", self.run_it(SWEEP, "--output", self.folder / "metrics.txt", code=2).stderr)
         self.assertIn("is there twice", self.run_it(SWEEP, SWEEP, code=2).stderr)
-        self.assertIn("of no program that has metrics",
+        self.assertIn('no JSON of a program that has metrics: its schema is "zeropp-plan": give that',
                       self.run_it(self.written("other.json", {"schema": "zeropp-plan"}), code=2).stderr)
         old = {name: value for name, value in COMPARISON.items()
                if name not in ("code", "program")} | {"schema_version": "1.0"}
@@ -184,7 +184,7 @@ class Prometheus(unittest.TestCase):
         self.assertRegex(done.stderr, r"^zpp-validate prometheus: error: .*old\.json is of an older zpp-validate "
                          r"compare, schema 1\.0, .*: compare the two files again")
         self.assertEqual(done.stderr.count("\n"), 1)
-        self.assertIn("is not JSON", self.run_it(SOURCE / "README.md", code=2).stderr)
+        self.assertIn("it is no JSON at line 1, column 1: give", self.run_it(SOURCE / "README.md", code=2).stderr)
         self.assertIn("cannot be read", self.run_it(self.folder / "none.json", code=5).stderr)
         self.assertIn("NAME=VALUE", self.run_it(SWEEP, "--label", "2=a", code=2).stderr)
 

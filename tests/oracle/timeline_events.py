@@ -175,7 +175,7 @@ class Timeline(unittest.TestCase):
     def test_what_is_no_trace(self):
         attributes, groups = make(1)
         path = self.folder / "bad.json"
-        for document, part in (({**attributes}, "it holds no times"), ({"schema": "other"}, "its schema is other"),
+        for document, part in (({**attributes}, "it holds no times"), ({"schema": "other"}, 'its schema is "other"'),
                                ([], "no object"),
                                ({**attributes, "steps": {"time": [1.0]}}, "it has no time_forward")):
             path.write_text(json.dumps(document))

@@ -80,6 +80,6 @@ def main(called):
     try:
         return command.main(words)
     except problem.Problem as found:
-        return refuse(found, f"{PROGRAM} {name}")
+        return refuse(found, problem.program(name))
     except OSError as error:
-        return refuse(problem.of_os(error), f"{PROGRAM} {name}")
+        return refuse(problem.of_os(error), problem.program(name))

@@ -13,8 +13,8 @@ from zpp_validate.commands import COMMANDS
 
 
 class InputFile(type(Path())):
-    """Type of an argument that names a file which the command reads. The parser ends the command with code IO where an
-    input cannot be opened."""
+    """Type of an argument that names a file which the command reads. The parser raises Problem where an input cannot be
+    opened."""
 
     def open_once(self):
         with open(self, "rb"):
@@ -51,15 +51,14 @@ class Parser(argparse.ArgumentParser):
         return self.opened(super().parse_intermixed_args(args, namespace))
 
     def opened(self, arguments):
-        """Ends the command where an input cannot be opened: that is no verdict about it."""
+        """Raises Problem where an input cannot be opened: that is no verdict about it."""
         for value in vars(arguments).values():
             for path in value if isinstance(value, list) else [value]:
                 try:
                     if isinstance(path, (Input, InputFile, InputFolder)):
                         path.open_once()
                 except OSError as error:
-                    found = problem.of_os(error, path, "read")
-                    self.exit(found.code, f"{self.prog}: error: {found}\n")
+                    raise problem.of_os(error, path, "read") from None
         return arguments
 
     def options(self):
@@ -110,10 +109,10 @@ def details(description):
 
 def parser(name, description="", **options):
     """Of the command `name`; `description` is its module's."""
-    command, program = COMMANDS[name], f"zpp-validate {name}"
-    options = {"prog": program, "description": command.summary, "epilog": details(description),
+    command = COMMANDS[name]
+    options = {"prog": problem.program(name), "description": command.summary, "epilog": details(description),
                "formatter_class": argparse.RawDescriptionHelpFormatter} | options
     made = Parser(**options)
-    made.example = f"{program} {command.example}"
+    made.example = f"zpp-validate {name} {command.example}"
     made.add_argument("--help-all", action="help", help=argparse.SUPPRESS)  # as programs have it: here --help is all
     return made

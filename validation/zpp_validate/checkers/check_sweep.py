@@ -11,6 +11,7 @@ import statistics
 from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
 from zpp_validate.forms import sweep_forms
 from zpp_validate.forms.wire import MODELLED, Bytes, Topology
+from zpp_validate.problem import reason_of
 from zpp_validate.stats import sample_statistics
 
 OVER_RANKS = (lambda times: times[0], statistics.fmean, min, max)  # by the option -a
@@ -68,7 +69,7 @@ class SweepChecker(TraceChecker):
             self.sizes = list(self.sizes_of(*(self.config[name] for name in
                                               ("minimum_bytes", "maximum_bytes", "step_bytes", "step_factor"))))
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise Invalid(f"config_json is not the configuration of a sweep: {error!r}") from error
+            raise Invalid(f"config_json is not the configuration of a sweep: {reason_of(error)}") from error
         self.require(not declared or (a["emulated"] == 1 and a["ranks_per_node"] == declared),
                      "declared nodes are not marked emulated, or have another size")
         self.require(a["interrupted"] == "", f"interrupted by {a['interrupted']}")
@@ -142,7 +143,7 @@ class SweepChecker(TraceChecker):
                                          row["count"],
                                          int(row["root"] or 0))
         except ValueError as error:
-            raise Invalid(f"{self.where}: {error}") from error
+            raise Invalid(f"{self.where}: {reason_of(error)}") from error
         self.expect(row, "wire_bytes_intra", sent.intra)
         self.expect(row, "wire_bytes_inter", sent.inter)
         busiest = sweep_forms.busiest(row["collective"], sent.intra + sent.inter, self.ranks_of(row["group"]),

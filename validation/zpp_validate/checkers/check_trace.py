@@ -22,6 +22,7 @@ from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
 from zpp_validate.forms import error_rows, kept_inputs, learning_rate, loss_scale, model_flops
 from zpp_validate.forms.closed_forms import Bytes, Run, Settings
 from zpp_validate.forms.wire import MODELLED
+from zpp_validate.problem import MALFORMED, reason_of
 from zpp_validate.readers import trace_format as fmt
 from zpp_validate.readers.trace_file import Trace
 
@@ -92,7 +93,7 @@ class Checker(TraceChecker):
                      * a["world_size"])
             hashed = own.get("hash_parameters", True)
         except (ValueError, KeyError, TypeError) as error:
-            raise Invalid(f"config_json is not an effective configuration: {error!r}") from error
+            raise Invalid(f"config_json is not an effective configuration: {reason_of(error)}") from error
         self.require(re.fullmatch("[0-9a-f]{64}" if hashed else "", a["parameters_hash"]),
                      "parameters_hash is no SHA-256 in hexadecimal digits" if hashed else
                      "parameters_hash is there without zeropp.hash_parameters")
@@ -222,7 +223,7 @@ class Checker(TraceChecker):
                 again = (model_flops.blocks_recomputed(shape[0], model.get("recompute_interval", 1))
                          if model["recompute_activations"] else 0)
             except (KeyError, TypeError) as error:
-                raise Invalid(f"config_json is not the configuration of a transformer: {error!r}") from error
+                raise Invalid(f"config_json is not the configuration of a transformer: {reason_of(error)}") from error
             expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]
         layers = self.trace.rows("layers")
         for name in ("flops_per_token", "hardware_flops_per_token"):
@@ -256,7 +257,7 @@ class Checker(TraceChecker):
         try:
             self.run = Run(self.settings, self.topology, self.unit_tensors, self.layers, [row["name"] for row in units])
         except (ValueError, TypeError, ArithmeticError, IndexError) as error:
-            raise Invalid(f"no schedule follows from the configuration: {error}") from error
+            raise Invalid(f"no schedule follows from the configuration: {reason_of(error)}") from error
         for i, row in enumerate(units):
             expected = {"elements": sum(self.unit_tensors[i]), "flat": self.run.layout.flat[i],
                         "shard": self.run.layout.shards[i],
@@ -274,7 +275,7 @@ class Checker(TraceChecker):
         try:
             kept = kept_inputs.memory(self.config, self.attributes["backend"], self.settings.element_bytes)
         except (KeyError, TypeError, ArithmeticError) as error:
-            raise Invalid(f"config_json does not say what inputs of blocks take: {error!r}") from error
+            raise Invalid(f"config_json does not say what inputs of blocks take: {reason_of(error)}") from error
         names += kept
         expected |= kept
         measured = ["buffers_peak", "gpu_used"] if self.attributes["backend"] == "cuda" else []
@@ -420,7 +421,10 @@ def judge(path):
     trace = Trace(path)
     if trace.app not in (*CHECKERS, ""):
         return [f"a trace of zpp_{trace.app}: those of {', '.join(f'zpp_{app}' for app in CHECKERS)} are judged here"]
-    return trace.problems or CHECKERS[trace.app](trace)
+    try:
+        return trace.problems or CHECKERS[trace.app](trace)
+    except MALFORMED as error:
+        return [f"its parts do not fit each other: {reason_of(error)}"]
 
 
 def verdict(path, prefix=""):

@@ -12,18 +12,14 @@ import json
 import re
 
 from zpp_validate import command_line
-from zpp_validate.problem import Problem
+from zpp_validate.problem import MALFORMED, Problem, Unfit, reason_of
 
 CHUNK = 16 << 20
 
 
-class Invalid(Exception):
-    pass
-
-
 def require(condition, reason):
     if not condition:
-        raise Invalid(reason)
+        raise Unfit(reason)
 
 
 def read_manifest(path):
@@ -58,7 +54,7 @@ def check_bytes(folder, each):
 
 
 def check(folder):
-    """Raises Invalid, or what reading raises."""
+    """Raises OSError or MALFORMED."""
     manifest = read_manifest(folder / "manifest.json")
     require(int(folder.name.removeprefix("step-")) == manifest["step"], "the folder is named after another step")
     arrays = {}
@@ -86,7 +82,7 @@ def main(words):
         try:
             check(folder)
             verdicts.append("VALID")
-        except (Invalid, OSError, ValueError, KeyError, TypeError) as error:
-            verdicts.append(f"INVALID: {error}")
+        except (OSError, *MALFORMED) as error:
+            verdicts.append(f"INVALID: {reason_of(error)}")
         print(f"{folder.name}  {verdicts[-1]}")
     return 0 if all(verdict == "VALID" for verdict in verdicts) else 1

@@ -11,6 +11,7 @@ import statistics
 
 from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
 from zpp_validate.forms import error_rows
+from zpp_validate.problem import reason_of
 from zpp_validate.readers import trace_format as fmt
 from zpp_validate.readers.converge_file import Study
 
@@ -33,7 +34,7 @@ class ConvergeChecker(TraceChecker):
             try:
                 self.study = Study(self.trace)
             except ValueError as error:
-                raise Invalid(str(error)) from error
+                raise Invalid(reason_of(error)) from error
             self.check_settings()
             for run in self.study.runs:
                 self.check_run(run)
@@ -102,7 +103,7 @@ class ConvergeChecker(TraceChecker):
             own = any("seeds" in entry for entry in matrix.get("settings", ()) if entry.get("level") == level)
             return set() if own else set(matrix.get("levels", {}).get(level, {}).get("seeds", matrix.get("seeds", ())))
         except (ValueError, AttributeError, TypeError) as error:
-            raise Invalid(f"config_json is no matrix: {error!r}") from error
+            raise Invalid(f"config_json is no matrix: {reason_of(error)}") from error
 
     def check_curves(self, run, where):
         if not self.require(len(run.losses) == run.steps and run.step_numbers == list(range(run.steps)),

@@ -13,6 +13,7 @@ import json
 import numpy as np
 
 from zpp_validate import command_line
+from zpp_validate.problem import MALFORMED, Unfit, reason_of
 from zpp_validate.readers import checkpoint_file, run_file, safetensors_file
 
 # Kept as [in, out].
@@ -21,13 +22,9 @@ NEAREST = {"F32": 0.0, "BF16": 2.0**-8, "F16": 2.0**-11}  # half a place, relati
 SMALLEST = 2.0**-25  # half of fp16's last place below its normal numbers
 
 
-class Invalid(Exception):
-    pass
-
-
 def require(condition, reason):
     if not condition:
-        raise Invalid(reason)
+        raise Unfit(reason)
 
 
 def gpt2_name(name):
@@ -69,8 +66,8 @@ def main(words):
     run = run_file.read(arguments.trace)
     try:
         check(arguments.checkpoint, run)
-    except (Invalid, ValueError, KeyError) as error:
-        print(f"INVALID: {error}")
+    except MALFORMED as error:
+        print(f"INVALID: {reason_of(error)}")
         return 1
     print("VALID")
     return 0

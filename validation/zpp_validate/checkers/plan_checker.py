@@ -9,6 +9,7 @@ from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
 from zpp_validate.forms import kept_inputs
 from zpp_validate.forms.closed_forms import Bytes, Run, Settings
 from zpp_validate.forms.wire import MODELLED, Topology
+from zpp_validate.problem import reason_of
 
 PHASES = ("forward", "backward", "update")
 FASTEST_LINK = 1e13  # bytes/s: of those that are tried
@@ -62,7 +63,7 @@ class Estimate(PlanChecker):
             self.ordinary, self.evaluated = (self.run.replay([False], evaluations, step, found=found)
                                              for evaluations in ([], [(0, 1)]))
         except (ValueError, KeyError, TypeError, IndexError, ArithmeticError) as error:
-            raise Invalid(f"no plan follows from units and configuration: {error!r}") from error
+            raise Invalid(f"no plan follows from units and configuration: {reason_of(error)}") from error
         elements = [sum(unit) for unit in tensors]
         self.require(self.trace.columns["units"]["elements"] == elements, "/units/elements are not those of /tensors")
         for name, value in (("parameters", sum(elements)), ("tokens_per_step", tokens)):

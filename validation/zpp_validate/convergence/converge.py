@@ -31,7 +31,6 @@ from pathlib import Path
 from zpp_validate import command_line
 from zpp_validate.checkers import converge_checker
 from zpp_validate.convergence import converge_plot, converge_table, feedback_effect, judged, ladder, merged
-from zpp_validate.problem import Problem
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.tables import markdown_table
 
@@ -91,16 +90,9 @@ def problems_of(trace, fewest):
     return reasons + ([] if reasons else too_few(checker.study, fewest)), None if reasons else checker.study
 
 
-def what_else(trace):
-    """What a file is that is no trace of zpp_converge."""
-    return f"is a trace of zpp_{trace.app}" if trace.app else "; ".join(trace.problems) or "is no trace"
-
-
 def main(words):
     arguments = parse(words)
     trace, notes = merged.read(arguments.traces, arguments.across_versions, arguments.only)
-    if trace.app != "converge":
-        raise Problem(f"{trace.path} {what_else(trace)}: name the converge.h5 of zpp_converge")
     reasons, study = problems_of(trace, arguments.fewest_seeds)
     if reasons:
         for reason in reasons[:REASONS_SHOWN]:

@@ -130,16 +130,19 @@ def keep(trace, names):
 
 
 def read(paths, across_versions=False, only=()):
-    """(Trace of all together, notes on what was done). Of files with problems of their own, or of other programs, the
-    first is returned alone, with its problems. `only`: settings that count, where not all do. Raises Problem."""
+    """(Trace of all together, notes on what was done). Of files with problems of their own the first is returned alone,
+    with its problems. `only`: settings that count, where not all do. Raises Problem, of files of other programs too."""
     for path in paths:
         with run_file.open_trace(path):
             pass
     traces = [Trace(path) for path in paths]
     for trace in traces:
-        if not trace.problems and trace.app == "converge" and len(paths) + len(only) > 1:
+        if trace.app != "converge":
+            what = f"a trace of zpp_{trace.app}" if trace.app else "no trace of any program"
+            raise Problem(f"{trace.path} is {what}: name the converge.h5 of zpp_converge")
+        if not trace.problems and len(paths) + len(only) > 1:
             trace.problems = [f"{trace.path}: {reason}" for reason in converge_checker.problems(trace)]
-        if trace.problems or trace.app != "converge":
+        if trace.problems:
             return trace, []
         if only:
             keep(trace, only)

@@ -32,7 +32,6 @@ import numpy as np
 
 from zpp_validate import command_line
 from zpp_validate.convergence import converge, judged, merged
-from zpp_validate.problem import Problem
 from zpp_validate.stats import paired, power
 from zpp_validate.tables import markdown_table
 
@@ -182,8 +181,6 @@ def advice(pilots, arguments, compared):
 def main(words):
     arguments = parse(words)
     trace, notes = merged.read(arguments.traces, arguments.across_versions, arguments.only)
-    if trace.app != "converge":
-        raise Problem(f"{trace.path} {converge.what_else(trace)}: name the converge.h5 of zpp_converge")
     reasons, study = converge.problems_of(trace, 2)
     if not reasons and not study.compared():
         reasons = ["no setting of it is compared with a baseline by its losses: give a pilot, as "

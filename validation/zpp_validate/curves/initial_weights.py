@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from zpp_validate.curves import philox
+from zpp_validate.problem import Unfit
 
 SPREAD = np.float32(0.02)
 PIECE = 1 << 22  # elements drawn at once: a word takes 8 bytes while it is drawn
@@ -47,7 +48,7 @@ def fill(masters, layers, tied_head, seed):
     another model."""
     tensors = tensors_of(layers, tied_head)
     if len(tensors) != len(masters):
-        raise ValueError(f"the model has {len(masters)} tensors, and the rule of its initial weights {len(tensors)}")
+        raise Unfit(f"the model has {len(masters)} tensors, and the rule of its initial weights {len(tensors)}")
     for number, tensor in enumerate(tensors):
         flat = masters[tensor.name].view(-1)
         flat.fill_(tensor.constant)

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from zpp_validate.curves import philox
+from zpp_validate.problem import Unfit
 
 PURPOSE = 0x73616D706C657220  # xored into the seed
 LLMC = {(20240520, 1): "<u2", (20240801, 7): "<u4"}  # by magic and version of the header of 256 int32
@@ -29,12 +30,12 @@ class Tokens:
             magic, version, count = map(int,
                                         np.fromfile(path, "<i4", 3)) if path.stat().st_size >= HEADER else (0, 0, 0)
             if (magic, version) not in LLMC:
-                raise ValueError(f"{path} is no token file of llm.c")
+                raise Unfit(f"{path} is no token file of llm.c")
             self.ids = np.memmap(path, LLMC[magic, version], "r", HEADER)
             if len(self.ids) != count:
-                raise ValueError(f"{path} says that it has {count} tokens, and has {len(self.ids)}")
+                raise Unfit(f"{path} says that it has {count} tokens, and has {len(self.ids)}")
         else:
-            raise ValueError(f"the tokens are of the source {source}; those of text and llmc are read here")
+            raise Unfit(f"the tokens are of the source {source}; those of text and llmc are read here")
         self.train = len(self.ids) - min(len(self.ids), math.ceil(len(self.ids) * held_out_fraction))
         self.held_out = len(self.ids) - self.train
 

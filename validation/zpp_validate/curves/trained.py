@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from zpp_validate.convergence import merged
-from zpp_validate.problem import Problem, reading
+from zpp_validate.problem import Problem, Unfit, reading
 from zpp_validate.readers.converge_file import Study
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 
@@ -49,26 +49,25 @@ def check(config):
                                 ("fp16 is", config.get("fp16", {}).get("enabled", False), False),
                                 ("the optimizer's moments are kept in", own.get("moments", "fp32"), "fp32")):
         if found != wanted:
-            raise ValueError(f"{what} {found}, and only {wanted} is trained again")
+            raise Unfit(f"{what} {found}, and only {wanted} is trained again")
     if not own["evaluation_interval"]:
-        raise ValueError("it has no held-out losses: evaluation_interval is 0")
+        raise Unfit("it has no held-out losses: evaluation_interval is 0")
 
 
 def read(paths, setting=None):
     """Of traces that are parts of one matrix. Raises Problem."""
     trace, _ = merged.read(paths)
-    if trace.app != "converge" or trace.problems:
-        raise Problem(f"{trace.path}: {trace.problems[0] if trace.problems else 'no trace of zpp_converge'}")
-    study = Study(trace)
+    with reading(trace.path, "whole matrix", "name a converge.h5 that zpp-validate check calls VALID"):
+        if trace.problems:
+            raise Unfit(trace.problems[0])
+        study = Study(trace)
     chosen = setting_of(study, setting)
     runs = sorted(chosen.runs.values(), key=lambda run: run.seed)
-    try:
+    with reading(f"setting {chosen.name} of {trace.path}", "one that is trained again", "name another with --setting"):
         config, path = merged.without_place(chosen.config_json), json.loads(chosen.config_json)["zeropp"]["data"].get(
             "path", "")
         check(config)
         steps = config["zeropp"]["train_steps"]
-    except (TypeError, KeyError, ValueError) as error:
-        raise Problem(f"{trace.path}: setting {chosen.name}: {error}") from None
     for run in runs:
         if run.verdict != "VALID" or run.skipped or run.steps != steps:
             raise Problem(f"{trace.path}: seed {run.seed} has {run.steps} of {steps} steps, {run.skipped} skipped, and "

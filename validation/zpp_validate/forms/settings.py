@@ -12,6 +12,7 @@ from zpp_validate.forms.offload import Offload
 from zpp_validate.forms.weight_differences import WeightDifferences
 from zpp_validate.forms.weight_images import FUSED_MOMENTS
 from zpp_validate.forms.wire import codec_block
+from zpp_validate.problem import Unfit
 
 # Moments (values a parameter, fp32 unless zeropp.moments says otherwise) that an optimizer keeps, by its type and
 # parameters.
@@ -26,7 +27,7 @@ OPTIMIZER_STATES = {
 def optimizer_states(optimizer):
     """Moments a parameter of the object `optimizer` of a configuration."""
     if optimizer["type"] not in OPTIMIZER_STATES:
-        raise ValueError(f"no closed form for the optimizer {optimizer['type']!r}")
+        raise Unfit(f"no closed form for the optimizer {optimizer['type']!r}")
     return OPTIMIZER_STATES[optimizer["type"]](optimizer["params"])
 
 

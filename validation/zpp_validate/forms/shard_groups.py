@@ -3,6 +3,7 @@ of gradient shards over the groups, once a step. By the rules of lib/trace/READM
 library."""
 
 from zpp_validate.forms.wire import Bytes, Topology, all_to_all, ceil_to, codec_block, wire_bytes
+from zpp_validate.problem import Unfit
 
 
 class ShardGroups:
@@ -13,7 +14,7 @@ class ShardGroups:
         self.size = size or topology.size
         self.count = topology.size // self.size
         if size and (topology.ranks_per_node is None or topology.size % self.size):
-            raise ValueError(f"shard groups of {size} ranks do not fit {topology.size}")
+            raise Unfit(f"shard groups of {size} ranks do not fit {topology.size}")
         self.inside = Topology(topology.nodes[:self.size])
         self.name = "shard" if self.count > 1 else "world"
 

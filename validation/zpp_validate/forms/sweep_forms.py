@@ -3,6 +3,7 @@ one run of a row sends, by the rules of lib/trace/README.md. Shares nothing with
 """
 
 from zpp_validate.forms import wire
+from zpp_validate.problem import Unfit
 
 ELEMENT_BYTES = {"float": 4, "half": 2, "bfloat16": 2}
 WIRE_DTYPE = {"half": "fp16", "bfloat16": "bf16"}
@@ -50,7 +51,7 @@ def sent(topology, collective, codec, algorithm, dtype, count, root):
                 links += topology.sent(rank, (rank + 1) % size, count * element)
         return links
     if collective != "all_reduce":
-        raise ValueError(f"no closed form for {collective!r}")
+        raise Unfit(f"no closed form for {collective!r}")
     if algorithm == "native":
         return wire.ring(topology, -(-count * element // size)) * 2
     part = -(-count // size)

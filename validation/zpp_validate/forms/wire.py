@@ -7,6 +7,8 @@ another rank of the same node, sent across nodes. Source: ZeRO++ (arXiv 2306.102
 from collections import Counter
 from dataclasses import dataclass
 
+from zpp_validate.problem import Unfit
+
 
 def ceil_to(value, multiple):
     return -(-value // multiple) * multiple
@@ -76,7 +78,7 @@ def parse_codec(codec):
     if name in SCALED and block.isdigit() and int(block) > 0:
         if not options or (name.startswith("int") and set(options) <= set(OPTIONS)):
             return name, int(block), options
-    raise ValueError(f"no closed form for the codec {codec!r}")
+    raise Unfit(f"no closed form for the codec {codec!r}")
 
 
 def codec_block(codec):
@@ -137,7 +139,7 @@ def messages(topology, algorithm, number, group=None):
 
 def equal_nodes(topology, algorithm):
     if topology.ranks_per_node is None:
-        raise ValueError(f"{algorithm} on nodes of unequal size")
+        raise Unfit(f"{algorithm} on nodes of unequal size")
     return topology.node_count, topology.ranks_per_node
 
 
@@ -151,7 +153,7 @@ def all_gather(topology, algorithm, codec, count, element_bytes):
     if algorithm == "two-level":
         nodes, local = equal_nodes(topology, algorithm)
         return Bytes((local - 1) * nodes * image, (nodes - 1) * image) * topology.size
-    raise ValueError(f"no closed form for the all-gather {algorithm!r}")
+    raise Unfit(f"no closed form for the all-gather {algorithm!r}")
 
 
 def reduce_scatter(topology, algorithm, codecs, count, element_bytes):
@@ -167,7 +169,7 @@ def reduce_scatter(topology, algorithm, codecs, count, element_bytes):
         first = wire_bytes(codecs[0], nodes * padded, element_bytes)
         second = wire_bytes(codecs[1], padded, element_bytes)
         return Bytes((local - 1) * first, (nodes - 1) * second) * topology.size
-    raise ValueError(f"no closed form for the reduce-scatter {algorithm!r}")
+    raise Unfit(f"no closed form for the reduce-scatter {algorithm!r}")
 
 
 def reduction_codec(topology, algorithm, codecs):

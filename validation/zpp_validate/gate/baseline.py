@@ -16,7 +16,7 @@ from pathlib import Path
 from zpp_validate.checkers import check_trace
 from zpp_validate.readers import measurement, run_file
 from zpp_validate.readers.converge_file import Study
-from zpp_validate.problem import Problem
+from zpp_validate.problem import Problem, reading
 from zpp_validate.readers.trace_file import Trace
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 
@@ -166,7 +166,8 @@ def read(paths, warmup):
     rows, places, versions, dates, commands, diverged = {}, set(), {}, [], [], []
     for path in traces(paths):
         run = run_file.read(path)
-        try:
+        with reading(path, "trace of a run that can be compared",
+                     "name those of zpp_train, zpp_converge, zpp_sweep or zpp_kernels"):
             app = run["app"]
             own, lost = (matrix_rows(path) if app == "converge" else
                          (training_rows(path, run, warmup) if app == "train" else time_rows(path, warmup), []))
@@ -175,10 +176,6 @@ def read(paths, warmup):
             versions = {name: str(run[name]) for name in VERSIONS if name in run}
             dates.append(run["started_at"])
             commands.append(run["command_line"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise Problem(f"{path} is no trace of a run that can be compared: {error!r}: name those of zpp_train, "
-                              f"zpp_converge, "
-                              "zpp_sweep or zpp_kernels") from None
         for row in own:
             known = rows.setdefault(row.name, row)
             if known is not row:
@@ -216,11 +213,9 @@ def load(path):
     document = run_file.read(path)
     if (document.get("schema"), document.get("schema_version")) != (SCHEMA, SCHEMA_VERSION):
         raise Problem(f"{path} is no baseline of schema {SCHEMA} {SCHEMA_VERSION}: record one with --record")
-    try:
+    with reading(path, "whole baseline", "record it again"):
         rows = {row["name"]: Row(**row) for row in document["rows"]}
         return Runs(rows, *(document[name] for name in ("layout", "machine", "versions", "date", "commands")))
-    except (KeyError, TypeError) as error:
-        raise Problem(f"{path} is not as gate.py writes it: {error!r}: record it again") from None
 
 
 def default_path(name, machine):

@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 from zpp_validate.readers import run_file
 
 SKIPPED = 77
@@ -26,7 +26,7 @@ def sequences_of(run, evaluation):
     """[sequences, length + 1] of bytes: those that the evaluation read."""
     own = run["config"]["zeropp"]
     if own["data"]["source"] != "text":
-        raise ValueError("the run read no text file: use --data-source text")
+        raise Unfit("the run read no text file: use --data-source text")
     data = Path(own["data"]["path"]).read_bytes()
     held_out = data[len(data) - math.ceil(len(data) * own["data"]["held_out_fraction"]):]
     length = own["model"]["seq_length"]

@@ -22,7 +22,7 @@ import pathlib
 import numpy as np
 
 from zpp_validate import command_line
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 
 EPSILON = 1e-5  # of layer normalisation
 
@@ -44,7 +44,7 @@ class Case:
             result[tensor["name"]] = flat[first:first + count].reshape(tensor["shape"])
             first += count
         if first != flat.size:
-            raise ValueError(f"{self.folder / name}: {flat.size} values, and the tensors have {first}")
+            raise Unfit(f"{self.folder / name}: {flat.size} values, and the tensors have {first}")
         return result
 
     def batches(self):
@@ -57,7 +57,7 @@ class Case:
             result.append((tokens[part].reshape(shape), targets[part].reshape(shape)))
             first = part.stop
         if first != tokens.size or first != targets.size:
-            raise ValueError(f"{self.folder}: {tokens.size} tokens, {targets.size} targets, batches of {first}")
+            raise Unfit(f"{self.folder}: {tokens.size} tokens, {targets.size} targets, batches of {first}")
         return result
 
 
@@ -229,7 +229,7 @@ def check_training(case, report):
     rates, losses = case.manifest["learning_rates"], case.manifest["losses"]
     batches = case.batches()
     if not len(batches) == len(rates) == len(losses):
-        raise ValueError(f"{len(batches)} batches, {len(rates)} learning rates, {len(losses)} losses")
+        raise Unfit(f"{len(batches)} batches, {len(rates)} learning rates, {len(losses)} losses")
     for step, (tokens, targets) in enumerate(batches):
         loss, gradients = loss_and_gradients(case.model, w, tokens, targets)
         report.compare(f"loss of step {step}", losses[step], loss)

@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 from zpp_validate import command_line
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 
 SKIPPED = 77
 
@@ -53,7 +53,7 @@ class Case:
             result[tensor["name"]] = flat[first:first + count].reshape(tensor["shape"])
             first += count
         if first != flat.numel():
-            raise ValueError(f"{name}: {flat.numel()} values, and the tensors have {first}")
+            raise Unfit(f"{name}: {flat.numel()} values, and the tensors have {first}")
         return result
 
     def batch(self):
@@ -62,7 +62,7 @@ class Case:
         count = shape[0] * shape[1]
         tokens, targets = self.read("tokens.i32", torch.int32), self.read("targets.i32", torch.int32)
         if tokens.numel() < count or targets.numel() < count:
-            raise ValueError(f"{tokens.numel()} tokens, {targets.numel()} targets, a batch of {count}")
+            raise Unfit(f"{tokens.numel()} tokens, {targets.numel()} targets, a batch of {count}")
         return tokens[:count].reshape(shape).long(), targets[:count].reshape(shape).long()
 
 

@@ -13,13 +13,13 @@ import json
 import os
 from pathlib import Path
 import statistics
-import sys
 import threading
 import time
 
 import numpy as np
 
 from zpp_validate import command_line
+from zpp_validate.problem import CHECK_FAILED, ENVIRONMENT, Problem
 
 BEFORE, AFTER = 1, 2  # of an element: what a target has, and what a copy leaves
 
@@ -57,24 +57,26 @@ def measure(size, count, repetitions):
     for thread in threads:
         thread.join()
     if wrong or any(len(of_round) != count for of_round in times):
-        raise RuntimeError(f"not every thread copied its part: {sorted(wrong)}")
+        raise Problem(f"not every thread copied its part, on the processors {sorted(wrong)}: give fewer --threads",
+                      CHECK_FAILED)
     return [max(end for _, end in of_round) - min(begin for begin, _ in of_round) for of_round in times[1:]]
 
 
 def main(words):
     parser = command_line.parser("raw-copy", __doc__)
-    parser.add_argument("--bytes", type=int, required=True, help="of each array; rounded down to whole elements of 8")
+    parser.add_argument("--bytes", type=command_line.positive, required=True,
+                        help="of each array; rounded down to whole elements of 8")
     parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--threads", type=command_line.positive, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--repetitions", type=command_line.positive, default=10)
     arguments = parser.parse_args(words)
-    if min(arguments.threads, arguments.repetitions) < 1 or arguments.bytes // 8 < arguments.threads:
-        parser.error("at least one thread, one repetition and 8 bytes a thread")
+    if arguments.bytes // 8 < arguments.threads:
+        parser.error("--bytes is less than 8 bytes a thread")
     try:
         seconds = measure(arguments.bytes, arguments.threads, arguments.repetitions)
-    except (MemoryError, OSError, RuntimeError) as error:
-        print(f"zpp-validate raw-copy: error: {error}", file=sys.stderr)
-        return 1
+    except (MemoryError, ValueError):  # of NumPy: more than an address has
+        raise Problem(f"two arrays of {arguments.bytes} bytes do not fit into the memory of this host: lower --bytes",
+                      ENVIRONMENT) from None
     moved = 2 * (arguments.bytes // 8 * 8)
     answer = {"threads": arguments.threads, "bytes": moved, "seconds": seconds, "best": min(seconds),
               "median": statistics.median(seconds)}

@@ -11,14 +11,13 @@ code with the library."""
 
 import json
 import mmap
-import multiprocessing
 import os
 from pathlib import Path
-import sys
 import threading
 import time
 
 from zpp_validate import command_line
+from zpp_validate.peers import together
 
 
 def open_file(folder, size):
@@ -40,10 +39,12 @@ def stream(jobs, depth, block):
     def work(call, file, offsets):
         memory = mmap.mmap(-1, block)  # pages
         memory.write(os.urandom(4096) * (block // 4096))
-        for offset in offsets:
-            if call(file, [memory], offset) != block:
-                failed.append(offset)
-                return
+        try:
+            for offset in offsets:
+                if call(file, [memory], offset) != block:
+                    raise OSError(f"a transfer at byte {offset} is short")
+        except OSError as error:
+            failed.append(error)
 
     threads = []
     for call, file, size in jobs:
@@ -63,10 +64,10 @@ def stream(jobs, depth, block):
     for thread in threads:
         thread.join()
     if failed:
-        raise OSError(f"a transfer at byte {failed[0]} is short")
+        raise failed[0]
 
 
-def rounds(folder, size, depth, block, barrier, results, index):
+def rounds(_, barrier, folder, size, depth, block):
     first, direct = open_file(folder, size)
     second, _ = open_file(folder, size)
     times = []
@@ -77,38 +78,27 @@ def rounds(folder, size, depth, block, barrier, results, index):
         stream(jobs, depth, block)
         os.fdatasync(second)
         times.append((begin, time.monotonic()))
-    results[index] = (direct, times)
+    return direct, times
 
 
 def main(words):
     parser = command_line.parser("raw-disk", __doc__)
     parser.add_argument("--folder", type=command_line.InputFolder, required=True)
-    parser.add_argument("--processes", type=int, required=True)
-    parser.add_argument("--bytes", type=int, required=True, help="of each file; rounded down to whole blocks")
+    parser.add_argument("--processes", type=command_line.positive, required=True)
+    parser.add_argument("--bytes", type=command_line.positive, required=True,
+                        help="of each file; rounded down to whole blocks")
     parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--depth", type=int, default=8)
-    parser.add_argument("--block", type=int, default=2**20)
+    parser.add_argument("--depth", type=command_line.positive, default=8)
+    parser.add_argument("--block", type=command_line.positive, default=2**20)
     arguments = parser.parse_args(words)
-    multiprocessing.set_start_method("fork")
+    if arguments.block % 4096:
+        parser.error(f"--block {arguments.block} is no multiple of 4096")
     size = max(1, arguments.bytes // arguments.block) * arguments.block
-    with multiprocessing.Manager() as manager:
-        results, barrier = manager.dict(), multiprocessing.Barrier(arguments.processes)
-        processes = [multiprocessing.Process(target=rounds, args=(arguments.folder, size, arguments.depth,
-                                                                  arguments.block, barrier, results, i))
-                     for i in range(arguments.processes)]
-        for process in processes:
-            process.start()
-        while any(process.is_alive() for process in processes):
-            if any(process.exitcode not in (None, 0) for process in processes):
-                barrier.abort()  # the others do not wait for it
-            time.sleep(0.05)
-        found = dict(results)
-    if len(found) != arguments.processes:
-        print(f"zpp-validate raw-disk: error: a process could not use {arguments.folder}: see above", file=sys.stderr)
-        return 1
-    answer = {"processes": arguments.processes, "direct": all(direct for direct, _ in found.values())}
+    found = together.run(arguments.processes, arguments.folder, rounds, arguments.folder, size, arguments.depth,
+                         arguments.block)
+    answer = {"processes": arguments.processes, "direct": all(direct for direct, _ in found)}
     for number, (name, files) in enumerate((("written", 2), ("read", 1), ("both", 2))):
-        begins, ends = zip(*(times[number] for _, times in found.values()))
+        begins, ends = zip(*(times[number] for _, times in found))
         answer[name] = {"bytes": files * size * arguments.processes, "seconds": max(ends) - min(begins)}
     arguments.json.write_text(json.dumps(answer) + "\n", encoding="utf-8")
     print(", ".join(f"{name} {answer[name]['bytes'] / answer[name]['seconds'] / 1e9:.3f} GB/s"

@@ -7,61 +7,43 @@ Each process writes B bytes to a file of its own, in writes of 16 MiB of random 
 files are removed. Standard library alone."""
 
 import json
-import multiprocessing
 import os
 from pathlib import Path
-import sys
 import time
 
 from zpp_validate import command_line
+from zpp_validate.peers import together
 
 BLOCK = 16 * 2**20
 
 
-def write(path, count, block, barrier):
+def write(index, barrier, paths, count, block):
     """Seconds at which it began and ended, on a clock that processes share."""
     barrier.wait()
     begin = time.monotonic()
-    with open(path, "wb", buffering=0) as file:
+    with open(paths[index], "wb", buffering=0) as file:
         while count > 0:
             count -= file.write(block[:count])
         os.fsync(file.fileno())
     return begin, time.monotonic()
 
 
-def run(index, results, *arguments):
-    results[index] = write(*arguments)
-
-
 def main(words):
     parser = command_line.parser("raw-write", __doc__)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--processes", type=int, required=True)
-    parser.add_argument("--bytes", type=int, required=True, help="of each process")
+    parser.add_argument("--processes", type=command_line.positive, required=True)
+    parser.add_argument("--bytes", type=command_line.positive, required=True, help="of each process")
     parser.add_argument("--json", type=Path, required=True)
     arguments = parser.parse_args(words)
-    multiprocessing.set_start_method("fork")  # the block is shared, not copied
     arguments.folder.mkdir(parents=True, exist_ok=True)
     paths = [arguments.folder / f"raw-write-{os.getpid()}-{i}" for i in range(arguments.processes)]
     block = memoryview(os.urandom(BLOCK))
     try:
-        with multiprocessing.Manager() as manager:
-            results, barrier = manager.dict(), multiprocessing.Barrier(len(paths))
-            processes = [multiprocessing.Process(target=run, args=(i, results, path, arguments.bytes, block, barrier))
-                         for i, path in enumerate(paths)]
-            for process in processes:
-                process.start()
-            for process in processes:
-                process.join()
-            times = dict(results)
+        times = together.run(len(paths), arguments.folder, write, paths, arguments.bytes, block)
     finally:
         for path in paths:
             path.unlink(missing_ok=True)
-    if len(times) != len(paths):
-        print(f"zpp-validate raw-write: error: a process could not write to {arguments.folder}: see above",
-              file=sys.stderr)
-        return 1
-    begins, ends = zip(*times.values())
+    begins, ends = zip(*times)
     seconds = max(ends) - min(begins)
     total = arguments.bytes * len(paths)
     arguments.json.write_text(json.dumps({"bytes": total, "seconds": seconds, "processes": len(paths)}) + "\n",

@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 
 from zpp_validate import command_line
 from zpp_validate.convergence.converge_plot import COLORS, LINES, STYLE, save
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 from zpp_validate.readers import measurement, run_file
 
 # Entries of the configuration that follow from the number of nodes.
@@ -122,11 +122,15 @@ def draw_lanes(axes, lanes):
     axes.legend(handles, operations, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def draw_timeline(plan, title, stem):
+def title_of(plan, name):
+    return f"{name}: one step, {1e3 * plan['time']['step_seconds']:.2f} ms, {plan['time']['cluster']}"
+
+
+def draw_timeline(plan, name, stem):
     lanes = lanes_of(plan)
     figure, axes = plt.subplots(figsize=(13, 1.6 + 0.45 * len(lanes)), layout="constrained")
     draw_lanes(axes, lanes)
-    axes.set(title=f"{title}: one step, {1e3 * plan['time']['step_seconds']:.2f} ms, {plan['time']['cluster']}")
+    axes.set(title=title_of(plan, name))
     save(figure, stem)
 
 
@@ -134,9 +138,10 @@ def read(path):
     plan = run_file.read(path)
     with reading(path, "JSON of zpp_plan estimate or time", "name what --json wrote"):
         if plan["app"] != "plan":
-            raise ValueError(f"it is of zpp_{plan['app']}")
+            raise Unfit(f"its app is {json.dumps(plan['app'])}")
         if "timeline" in plan:
             lanes_of(plan)
+            title_of(plan, path.stem)
         else:
             lines_of({path.stem: plan})
             memory_of(plan)

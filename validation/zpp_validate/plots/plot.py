@@ -25,7 +25,7 @@ from matplotlib.colors import TwoSlopeNorm
 
 from zpp_validate import command_line
 from zpp_validate.plots import crossings
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 from zpp_validate.readers import run_file, sweep_file
 from zpp_validate.stats import bootstrap, sample_statistics
 from zpp_validate.tables import markdown_table
@@ -140,7 +140,7 @@ def main(words):
             sweep = sweep_file.read_sweep(run_file.read(path))
             parted = crossings.tables(sweep.rows, arguments.place)
             if not parted:
-                raise ValueError(f"no row is {arguments.place}")
+                raise Unfit(f"no row is {arguments.place}")
         sweeps.append((path.stem, sweep, parted))
     arguments.output.mkdir(parents=True, exist_ok=True)
     resampling, lines = bootstrap.Bootstrap(RESAMPLES, SEED), []

@@ -24,7 +24,7 @@ import math
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 from zpp_validate.readers import run_file
 
 STEPS, COLLECTIVES, FIRST_RANK = 1, 2, 10  # process ids
@@ -160,13 +160,13 @@ ABOUT = ("app", "version", "run_id", "started_at", "backend", "transport", "worl
 def timeline_of(run):
     """The document. Raises KeyError, TypeError, ValueError or IndexError for what is no run, or one without times."""
     if run["schema"] != run_file.SCHEMA:
-        raise ValueError(f"its schema is {run['schema']}")
+        raise Unfit(f"its schema is {json.dumps(run['schema'])}")
     timeline = Timeline()
     for group, add in SOURCES.items():
         if any(run.get(group, {}).values()):
             add(timeline, run)
     if not timeline.events:
-        raise ValueError("it holds no times")
+        raise Unfit("it holds no times")
     return timeline.document({name: run[name] for name in ABOUT})
 
 

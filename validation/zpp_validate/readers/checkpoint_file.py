@@ -9,6 +9,8 @@ import re
 
 import numpy as np
 
+from zpp_validate.problem import Unfit
+
 
 class Checkpoint:
     """Raises OSError, ValueError or KeyError where the folder holds something else."""
@@ -25,11 +27,11 @@ class Checkpoint:
         """All values of an array, in `dtype`."""
         slices = self.slices.get(name)
         if not slices:
-            raise ValueError(f"{self.folder} has no array {name}")
+            raise Unfit(f"{self.folder} has no array {name}")
         values = np.empty(slices[0]["total"], dtype)
         for each in slices:
             if each["element_bytes"] != values.itemsize:
-                raise ValueError(f"{self.folder}: {name} has elements of {each['element_bytes']} bytes")
+                raise Unfit(f"{self.folder}: {name} has elements of {each['element_bytes']} bytes")
             with open(self.folder / f"rank-{each['rank']:05}.bin", "rb") as file:
                 file.seek(each["position"])
                 part = np.frombuffer(file.read(values.itemsize * each["count"]), dtype)

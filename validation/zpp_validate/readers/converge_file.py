@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field
 
 from zpp_validate.forms import loss_scale
+from zpp_validate.problem import Unfit
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 
 
@@ -137,11 +138,11 @@ class Study:
         self.runs = [Run(index, row) for index, row in enumerate(trace.rows("runs"))]
         for run in self.runs:
             if run.setting >= len(self.settings):
-                raise ValueError(f"/runs: run {run.index} is of setting {run.setting}, which is not there")
+                raise Unfit(f"/runs: run {run.index} is of setting {run.setting}, which is not there")
             own = self.settings[run.setting].runs
             if run.key in own and self.settings[run.setting].level in TOKEN_LEVELS:
-                raise ValueError(f"setting {self.settings[run.setting].name}: seed {run.seed} ran twice on the "
-                                 f"same data")
+                raise Unfit(f"setting {self.settings[run.setting].name}: seed {run.seed} ran twice on the "
+                            f"same data")
             own[run.key] = run
             run.searches, run.planned = self.settings[run.setting].loss_scale_search
         for row in trace.rows("steps"):
@@ -155,8 +156,8 @@ class Study:
         for row in trace.rows("held_out_parts"):
             run = self.run_of(row, "held_out_parts")
             if row["part"] != len(run.parts):
-                raise ValueError(f"/held_out_parts: run {run.index} has part {row['part']} where "
-                                 f"{len(run.parts)} comes")
+                raise Unfit(f"/held_out_parts: run {run.index} has part {row['part']} where "
+                            f"{len(run.parts)} comes")
             run.parts.append(row["loss"])
         for row in trace.rows("averaged_weights"):
             run = self.run_of(row, "averaged_weights")
@@ -167,7 +168,7 @@ class Study:
 
     def run_of(self, row, group):
         if row["run"] >= len(self.runs):
-            raise ValueError(f"/{group}: a row of run {row['run']}, which is not there")
+            raise Unfit(f"/{group}: a row of run {row['run']}, which is not there")
         return self.runs[row["run"]]
 
     def part_batches(self, run, data):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import h5py
 
-from zpp_validate.problem import MALFORMED, Problem
+from zpp_validate.problem import Problem, Unfit, reading
 
 SCHEMA = "zeropp-fabric"
 MICRO_OF_GIGA = 1e3  # bytes over GB/s are nanoseconds
@@ -61,7 +61,7 @@ def attributes(path):
 
 def read(path, run):
     """`run`: as run_file.read gives it."""
-    try:
+    with reading(path, "whole survey of zpp_fabric", "measure again"):
         is_json = run.get("schema") == SCHEMA
         if not is_json:
             run = {**run, **attributes(path)}
@@ -81,9 +81,9 @@ def read(path, run):
             add(class_of(nodes, sender, receiver), f"{sender} -> {receiver}", latency, bandwidth, size)
         for rank, latency, bandwidth in of_rails(run):
             add("rail", f"rank {rank}", latency, bandwidth, rail_size)
+        if not run["threshold"] > 0:
+            raise Unfit(f"its threshold is {run['threshold']}")
         fabric = Fabric(path, times, run["threshold"], size, ranks)
-    except MALFORMED as error:
-        raise Problem(f"{path} is not as zpp_fabric writes it: {error!r}: measure again") from None
     if not times:
         raise Problem(f"{path} holds no link: run zpp_fabric again")
     return fabric

@@ -4,7 +4,7 @@ Times are nanoseconds on the GPU's clock."""
 import re
 from dataclasses import dataclass
 
-from zpp_validate.problem import Problem
+from zpp_validate.problem import Problem, Unfit, reading
 
 KINDS = ("kernel", "copy", "set")
 # The library's last line. A file without it may lack the end of the run.
@@ -25,13 +25,13 @@ class Activity:
 def parse(line):
     fields = line.rstrip("\n").split("\t")
     if len(fields) != 6:
-        raise ValueError(f"{len(fields)} columns instead of 6")
+        raise Unfit(f"{len(fields)} columns instead of 6")
     begin, end, device, stream = (int(field) for field in fields[:4])
     kind, what = fields[4:]
     if kind not in KINDS:
-        raise ValueError(f"unknown kind '{kind}'")
+        raise Unfit(f"unknown kind '{kind}'")
     if end < begin:
-        raise ValueError("ends before it begins")
+        raise Unfit("ends before it begins")
     return Activity(begin, end, device, stream, kind, what if kind == "kernel" else "", 0 if kind == "kernel"
                     else int(what))
 
@@ -48,10 +48,8 @@ def read(path):
                 if int(end[1]) > 0:
                     raise Problem(f"{path}: {end[1]} records were lost: record fewer steps")
                 continue
-            try:
+            with reading(f"{path}:{number}", "line of kernel times", "name what the library kernel_times wrote"):
                 activities.append(parse(line))
-            except ValueError as error:
-                raise Problem(f"{path}:{number}: {error}") from None
     if len({activity.device for activity in activities}) > 1:
         raise Problem(f"{path}: several GPUs: record each rank into a file of its own")
     return sorted(activities, key=lambda activity: (activity.begin, activity.end)), complete

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zpp_validate.readers import fabric_file, run_file, sweep_file, trace_times
-from zpp_validate.problem import MALFORMED, Problem
+from zpp_validate.problem import Problem, reading
 from zpp_validate.readers.sweep_file import counted
 
 KERNELS_SCHEMA = "zeropp-kernels"
@@ -89,7 +89,7 @@ def read_times(path, run):
 def read_file(path, warmup):
     """Raises Problem."""
     run = run_file.read(path)
-    try:
+    with reading(path, "whole file of its program", "measure again"):
         if sweep_file.is_sweep(run):
             measured, verdict = read_sweep(path, run)
         elif run.get("schema") == KERNELS_SCHEMA:
@@ -101,12 +101,11 @@ def read_file(path, warmup):
         else:
             raise Problem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that "
                           f"one of them wrote")
-    except MALFORMED as error:
-        raise Problem(f"{path} is not as its program writes it: {error!r}: measure again") from None
-    if verdict != "VALID":
-        raise Problem(f"{path} is {verdict}: its times say nothing, measure again")
-    require_times(measured)
-    measured.program = program_of(run)
+        if verdict != "VALID":
+            raise Problem(f"{path} is {verdict}: its times say nothing, measure again")
+        require_times(measured)
+        place(measured), dict(flat(measured.config))  # which a comparison tells
+        measured.program = program_of(run)
     return measured
 
 

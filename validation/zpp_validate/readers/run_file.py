@@ -7,7 +7,7 @@ import contextlib
 import json
 
 import h5py
-from zpp_validate.problem import IO, Problem, of_os, reading
+from zpp_validate.problem import IO, Problem, reading
 
 SCHEMA = "zeropp-trace"
 
@@ -43,11 +43,8 @@ def read_trace(path):
 
 def read(path):
     """Raises Problem."""
-    try:
-        with reading(path, "trace or JSON", "name what a run that ended wrote"):
-            run = read_trace(path) if h5py.is_hdf5(path) else json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise of_os(error, path, "read") from None
+    with reading(path, "trace or JSON", "name what a run that ended wrote"):
+        run = read_trace(path) if h5py.is_hdf5(path) else json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(run, dict):
         raise Problem(f"{path} holds no object: name the JSON that a program wrote with --json or -J")
     return run

@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 
+from zpp_validate.problem import Unfit
+
 STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
@@ -19,13 +21,13 @@ def read(path):
                               key=lambda item: item[1]["data_offsets"]):
         first, last = entry["data_offsets"]
         if first != end:
-            raise ValueError(f"{name} begins at byte {first}, and the one before it ends at {end}")
+            raise Unfit(f"{name} begins at byte {first}, and the one before it ends at {end}")
         stored = np.frombuffer(values[first:last], dtype=STORED[entry["dtype"]])
         if entry["dtype"] == "BF16":
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
         tensors[name], dtypes[name], end = stored.astype(np.float32).reshape(entry["shape"]), entry["dtype"], last
     if end != len(values):
-        raise ValueError(f"{len(values)} bytes of values, and the tensors have {end}")
+        raise Unfit(f"{len(values)} bytes of values, and the tensors have {end}")
     return tensors, dtypes
 
 

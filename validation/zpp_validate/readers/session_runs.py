@@ -3,11 +3,9 @@
 import csv
 import json
 from pathlib import Path
-import statistics
-import sys
 
 from zpp_validate import command_line
-from zpp_validate.problem import reading
+from zpp_validate.problem import CHECK_FAILED, Problem, Unfit, reading
 
 
 def read(study, session):
@@ -15,15 +13,18 @@ def read(study, session):
     one. Of a run that writes no summary these two alone."""
     with open(study / "runs.tsv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    if not rows:
+        raise Unfit("runs.tsv lists no run")
     session = session or rows[-1]["session"]
     found = {row["name"]: row for row in rows if row["session"] == session}
     runs = {}
     for name, row in found.items():
         if row["exit"] == "0":
             summary = study / "runs" / f"{row['stem']}.json"
-            runs[name] = {**(json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}),
-                          "warmup": int(row["warmup"]),
-                          "summary": summary}
+            with reading(summary, "summary of a run", "run it again"):
+                runs[name] = {**(json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}),
+                              "warmup": int(row["warmup"]),
+                              "summary": summary}
     return runs, [name for name in found if name not in runs]
 
 
@@ -37,18 +38,15 @@ def main(words, command, description, needed, table_of, partial=False):
     arguments = parser.parse_args(words)
     with reading(arguments.study, "study", "name a folder as jobscripts/local/measured.sh writes it"):
         runs, failed = read(arguments.study, arguments.session)
-    try:
-        wrong = failed + [name for name in needed if name not in [*runs, *failed]]
-        problem = f"failed or missing: {', '.join(wrong)}" if wrong else ""
-        if problem and not (partial and set(needed) <= set(runs)):
-            raise ValueError(problem)
+    wrong = failed + [name for name in needed if name not in [*runs, *failed]]
+    problem = Problem(f"{arguments.study}: failed or missing: {', '.join(wrong)}: run them again", CHECK_FAILED)
+    if wrong and not (partial and set(needed) <= set(runs)):
+        raise problem
+    with reading(arguments.study, "whole study", "run it again"):
         table, fine = table_of(runs)
-    except (ValueError, KeyError, IndexError, statistics.StatisticsError) as error:
-        print(f"zpp-validate {command}: error: {arguments.study}: {error}", file=sys.stderr)
-        return 1
     print(table)
     if arguments.output:
         arguments.output.write_text(table + "\n", encoding="utf-8")
-    if problem:
-        print(f"zpp-validate {command}: error: {arguments.study}: {problem}", file=sys.stderr)
-    return 0 if fine and not problem else 1
+    if wrong:
+        raise problem
+    return 0 if fine else CHECK_FAILED

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from zpp_validate.problem import Unfit
+
 SCHEMA = "zeropp-sweep"
 PLACES = {"out_of_place": "out-of-place", "in_place": "in-place"}
 PROGRAMS = {"alltoall": "all_to_all", "sendrecv": "send_recv"}  # nccl-tests' names where ours are others
@@ -94,7 +96,7 @@ def add(row, measured):
         return
     samples = measured.get("samples") or [time]
     if any(not 0 < value < math.inf for value in samples):
-        raise ValueError("a time is not above 0")
+        raise Unfit("a time is not above 0")
     row.samples += samples
     row.time, row.bus_bw, row.wire_bus_bw = time, number(measured.get("bus_bw")), number(measured.get("wire_bus_bw"))
     row.wire_bytes = measured.get("wire_bytes")

@@ -5,6 +5,7 @@ import json
 import h5py
 import numpy as np
 
+from zpp_validate.problem import reason_of
 from zpp_validate.readers import trace_format as fmt
 
 MOST_BYTES = 1 << 31  # of a column
@@ -49,7 +50,9 @@ class Trace:
                 for group in self.data_groups(file) if is_training or self.app == "converge" else ():
                     self.read_data(file, group)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
-            self.problem(f"cannot be read: {' '.join(str(error).split())}")
+            is_hdf5 = h5py.is_hdf5(path)
+            self.problem(f"cannot be read: {reason_of(error)}: copy it again, or repeat the run" if is_hdf5 else
+                         "cannot be read: it is no HDF5 file: name the trace that a program wrote")
 
     def groups(self):
         """By their names, the columns of those that the file has to have."""

@@ -18,11 +18,10 @@ import os
 import sys
 from pathlib import Path
 
-from zpp_validate import command_line
+from zpp_validate import command_line, problem
 
 # Who was asked, where another program runs this one: its name, and the command.
 CALLED = os.environ.get("ZEROPP_PROGRAM", "zpp-validate html")
-PROGRAM = CALLED.split()[0]
 
 try:
     from zpp_validate.checkers import check_trace
@@ -32,9 +31,8 @@ try:
     from zpp_validate.reports import html_figures, html_sections, summarize, trace_summary
     from zpp_validate.reports.html_page import element, folded, page, table, verdict
 except ImportError as error:
-    print(f"{PROGRAM}: error: {sys.executable} lacks a module: {error}: install python3-numpy python3-h5py "
-          f"python3-matplotlib python3-scipy, "
-          "or name another Python in ZEROPP_PYTHON", file=sys.stderr)
+    print(f"{problem.program('html')}: error: {sys.executable} lacks a module: {error}: install python3-numpy "
+          "python3-h5py python3-matplotlib python3-scipy, or name another Python in ZEROPP_PYTHON", file=sys.stderr)
     sys.exit(3)
 
 REASONS_SHOWN, LONGEST = 20, 160
@@ -188,7 +186,7 @@ def report(paths, title):
 
 
 def main(words):
-    parser = command_line.parser("html", __doc__, prog=PROGRAM, usage=f"{CALLED} TRACE... --output DIR [--title TEXT]")
+    parser = command_line.parser("html", __doc__, usage=f"{CALLED} TRACE... --output DIR [--title TEXT]")
     parser.add_argument("traces", type=command_line.InputFile, nargs="+", metavar="TRACE",
                         help="HDF5 files that the programs wrote")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where report.html goes")
@@ -196,12 +194,7 @@ def main(words):
     arguments = parser.parse_args(words)
     text, is_valid = report(arguments.traces, arguments.title)
     path = arguments.output / "report.html"
-    try:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        print(f"{PROGRAM}: error: {error.filename or path} cannot be written: {error.strerror}: name a folder that can "
-              f"be", file=sys.stderr)
-        return 5
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
     print(f"{path}: {counted(len(arguments.traces), 'trace')}, {'all VALID' if is_valid else 'not all VALID'}")
     return 0 if is_valid else 1

@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.problem import Problem, reading
+from zpp_validate.problem import Problem, Unfit, reading
 from zpp_validate.reports import prometheus_metrics
 
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -47,14 +47,11 @@ def parse(words):
 
 def metrics_of(path):
     """Raises Problem."""
-    try:
+    with reading(path, "JSON of a program that has metrics", "give that of zpp_sweep, zpp_fabric, gate or compare"):
         document, when = json.loads(path.read_text()), path.stat().st_mtime
-    except ValueError:
-        raise Problem(f"{path} is not JSON: give what -J or --json wrote") from None
-    made = prometheus_metrics.MADE_BY.get(document.get("schema") if isinstance(document, dict) else None)
-    if made is None:
-        raise Problem(f"{path} is of no program that has metrics: give the JSON of zpp_sweep, zpp_fabric, gate "
-                          f"or compare")
+        if document["schema"] not in prometheus_metrics.MADE_BY:
+            raise Unfit(f"its schema is {json.dumps(document['schema'])}")
+        made = prometheus_metrics.MADE_BY[document["schema"]]
     if made is prometheus_metrics.comparison and "program" not in document:
         raise Problem(f"{path} is of an older zpp-validate compare, schema {document.get('schema_version')}, and "
                           f"does not say what was compared: "

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.forms import closed_forms
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 from zpp_validate.readers import run_file
 from zpp_validate.stats import bound
 from zpp_validate.tables import markdown_table
@@ -54,7 +54,7 @@ class Link:
     def cells(self, run, first):
         """The time of a run, and how many times as fast as the first run it is."""
         if run.label not in self.seconds:
-            raise ValueError(f"the folder of --link has no run of {run.label}")
+            raise Unfit(f"the folder of --link has no run of {run.label}")
         seconds = self.seconds[run.label]
         return f"{seconds * 1e3:.1f}", f"{self.seconds[first.label] / seconds:.2f}x"
 

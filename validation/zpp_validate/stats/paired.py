@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
+from zpp_validate.problem import Unfit
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -67,7 +69,7 @@ class Pairs:
 def of(differences):
     values = np.asarray(differences, dtype=float)
     if len(values) < 2:
-        raise ValueError(f"{len(values)} pairs: 2 at least are needed for an interval")
+        raise Unfit(f"{len(values)} pairs: 2 at least are needed for an interval")
     return Pairs(len(values), float(values.mean()), float(values.std(ddof=1)))
 
 

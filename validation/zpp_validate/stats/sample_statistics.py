@@ -8,6 +8,8 @@ samples cannot reach 95 %: then it is the whole range.
 import math
 from dataclasses import dataclass
 
+from zpp_validate.problem import Unfit
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -44,7 +46,7 @@ def summarize(samples):
     ordered = sorted(samples)
     count = len(ordered)
     if count == 0:
-        raise ValueError("no samples")
+        raise Unfit("no samples")
     mean = math.fsum(ordered) / count
     spread = math.sqrt(math.fsum((x - mean) ** 2 for x in ordered) / (count - 1)) if count > 1 else 0.0
     rank = rank_of_interval(count)

@@ -321,12 +321,11 @@ def shape_from(options):
         model = config["zeropp"]["model"]
         if model["name"] != "gpt":
             raise Problem(f"{options.summary} is of the model {model['name']}: there are floors of a GPT only")
-        return gpt_floors.Shape(model["num_layers"], model["hidden_size"], model["num_attention_heads"],
-                                model["seq_length"],
-                                model["vocab_size"] or summary["data"]["vocab_size"],
-                                config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"],
-                                summary["world_size"], config["zero_optimization"]["stage"], model["tied_head"],
-                                settings.element_bytes(config))
+        return gpt_floors.Shape(*map(int, (
+            model["num_layers"], model["hidden_size"], model["num_attention_heads"], model["seq_length"],
+            model["vocab_size"] or summary["data"]["vocab_size"], config["train_micro_batch_size_per_gpu"],
+            config["gradient_accumulation_steps"], summary["world_size"], config["zero_optimization"]["stage"],
+            model["tied_head"], settings.element_bytes(config))))
 
 
 def positive_real(text):

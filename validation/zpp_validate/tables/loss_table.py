@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 from zpp_validate.tables import markdown_table
 
 PLAIN, LEVEL = "plain FSDP2", 0.95
@@ -25,7 +25,7 @@ def table(losses):
 
     seeds = sorted(set.intersection(*({run["seed"] for run in runs} for runs in losses.values())))
     if len(seeds) < 2:
-        raise ValueError(f"{len(seeds)} seeds of every setting are there, 2 are needed: run more")
+        raise Unfit(f"{len(seeds)} seeds of every setting are there, 2 are needed: run more")
     by_seed = {name: {run["seed"]: run["held_out"] for run in runs} for name, runs in losses.items()}
     rows = []
     for name, runs in losses.items():

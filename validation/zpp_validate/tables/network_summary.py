@@ -11,7 +11,7 @@ from pathlib import Path
 
 import h5py
 
-from zpp_validate.problem import reading
+from zpp_validate.problem import Unfit, reading
 
 SCHEMA, VERSION = "zeropp-network-study", "1.0"
 
@@ -61,5 +61,5 @@ def read(path):
     with reading(path, "summary of a study over networks", "name a summaries.json"):
         value = json.loads(Path(path).read_text(encoding="utf-8"))
         if value["schema"] != SCHEMA:
-            raise ValueError(f"its schema is {value['schema']}")
+            raise Unfit(f"its schema is {json.dumps(value['schema'])}")
     return value

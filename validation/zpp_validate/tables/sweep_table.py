@@ -28,6 +28,7 @@ def read(path):
     with reading(path, "sweep", "name the JSON of zpp_sweep, nccl-tests or zpp-validate peer-collectives"):
         document = json.loads(path.read_text(encoding="utf-8"))
         sweep = sweep_file.read_sweep(document)
+        sweep.config["pipeline_depth"] = int(sweep.config.get("pipeline_depth", 1))
     if not sweep.rows:
         raise Problem(f"{path} holds no time: run the sweep again")
     return document.get("peer") or ("" if document.get("schema") == sweep_file.SCHEMA else "nccl-tests"), sweep
@@ -41,7 +42,7 @@ def columns_of(sweeps, place):
             if key.place != place:
                 continue
             table = tables.setdefault((key.collective, key.group, key.type, key.redop, key.root), {})
-            depth = int(sweep.config.get("pipeline_depth", 1))
+            depth = sweep.config["pipeline_depth"]
             chunks = f"depth {depth}" if depth > 1 else ""
             sizes = table.setdefault(" ".join(filter(None, (peer, key.codec, key.algorithm, key.transport, chunks))),
                                      {})

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.forms import model_flops
-from zpp_validate.problem import reading
+from zpp_validate.problem import Problem, Unfit, reading
 from zpp_validate.stats import bound, sample_statistics
 from zpp_validate.tables import markdown_table
 
@@ -140,13 +140,13 @@ def read_row(study, entry):
         return row
     path = study / "runs" / f"{entry['stem']}.json"
     try:
-        summary = json.loads(path.read_text())
-        (read_zpp if row.kind == "zeropp" else read_peer)(row, summary, entry)
-        row.times  # raises where no step is left
-    except (OSError, KeyError, ValueError, TypeError) as error:
+        with reading(path, "summary of a run", "run it again"):
+            (read_zpp if row.kind == "zeropp" else read_peer)(row, json.loads(path.read_text()), entry)
+            row.times  # raises where no step is left
+    except Problem as problem:
         row = Row(entry["name"], row.kind)
         if code == 0:
-            row.problems.append(f"failed: its summary cannot be read: {type(error).__name__}: {error}")
+            row.problems.append(f"failed: {problem}")
     if code != 0 and not any(problem.startswith("INVALID") for problem in row.problems):
         row.problems.append(f"failed: exit code {code}: {last_line(study / 'runs' / (entry['stem'] + '.log'))}")
         row.seconds = []
@@ -248,7 +248,7 @@ def main(words):
                 key = entry["session"], entry["shape"], entry["layout"]
                 groups.setdefault(key, []).append(read_row(arguments.study, entry))
         if not groups:
-            raise ValueError("runs.tsv lists no run")
+            raise Unfit("runs.tsv lists no run")
     parts = [section(f"{shape}, {layout}, session {session}", rows, arguments.peak_tflops)
              for (session, shape, layout), rows in groups.items()]
     text = "\n".join([*parts, LEGEND.format(peak=arguments.peak_tflops, unsteady=UNSTEADY)])
