@@ -15,7 +15,7 @@ from html import escape
 
 STREAMS = ["compute", "gather", "gather_end", "reduce", "reduce_end", "secondary", "update"]
 LENGTH = {"forward": 2, "backward": 3, "clear_gradients": 0.6, "end_reduce": 0.3}
-STARTED = {"gather", "gather_secondary", "reduce"}  # and ended on another stream
+STARTED = {"gather", "gather_secondary", "reduce", "refresh"}  # and ended on another stream
 LABEL = {"forward": "forward", "backward": "backward", "gather": "gather", "gather_secondary": "in hpZ",
          "keep_secondary": "keep", "clear_gradients": "", "reduce": "reduce", "end_reduce": "", "update": "update", "refresh": "refresh"}
 COLOUR = {"forward": "#cfe3f7", "backward": "#9cc3ea", "gather": "#f9dcae", "gather_secondary": "#fbecd0", "reduce": "#c8e6c0",

@@ -160,12 +160,11 @@ class Costs {
 
   /// A gather of whole weights into the resident ones, or of differences.
   OpCost refresh(const Op& op) {
-    if (!options_.refreshes_differences() || op.initial || choice_.whole_weights)
-      return joined(global(op));
+    if (!options_.refreshes_differences() || op.initial || choice_.whole_weights) return global(op);
     const zero::UnitPartition& of = unit(op.index);
     OpCost cost =
-        joined(gather(options_.all_gather_algorithm,
-                      zero::difference_gather(options_, of, zero::training_phase(op)), sharding_));
+        gather(options_.all_gather_algorithm,
+               zero::difference_gather(options_, of, zero::training_phase(op)), sharding_);
     add_difference(cost, of, static_cast<double>(of.padded) * bytes());
     return uploading(op.index, cost);
   }
@@ -174,8 +173,10 @@ class Costs {
   /// value is added to the copy, of which `copied` bytes are read once more than a gather's are.
   void add_difference(OpCost& cost, const zero::UnitPartition& of, double copied) const {
     const auto own = static_cast<double>(of.shard * size_of(of.secondary_dtype));
-    const double moved = static_cast<double>(of.shard) * (kFp32 + bytes()) + own + copied;
-    cost.start.add(Resource::gpu, kernel(moved) / static_cast<double>(cost.pieces));
+    const double encoded = static_cast<double>(of.shard) * (kFp32 + bytes()) + own;
+    const auto pieces = static_cast<double>(cost.pieces);
+    cost.start.add(Resource::gpu, kernel(encoded) / pieces);
+    cost.finish.add(Resource::gpu, kernel(copied) / pieces);
   }
 
   /// A gather after what takes `seconds` on the GPU's link to the host.
@@ -227,8 +228,9 @@ class Costs {
     const collective::AllGatherPlan plan =
         choice_.whole_weights ? zero::copy_gather(options_, of, weight_codec(op.index), phase)
                               : zero::difference_gather(options_, of, phase);
-    OpCost cost = joined(gather(zero::kExchange, plan, rails_));
+    OpCost cost = gather(zero::kExchange, plan, rails_);
     if (!choice_.whole_weights) add_difference(cost, of, copy_bytes(of));
+    cost = joined(cost);
     const double link = over_link(op);
     if (link > 0) cost.start.add(Resource::host_link, link / static_cast<double>(cost.pieces));
     return uploading(op.index, cost);

@@ -111,10 +111,14 @@ zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero
   ByUnit refreshes(input.units.size());
   std::vector<std::size_t> others;          // that the whole step waits for
   std::optional<std::size_t> last_refresh;  // which all but layers wait for
+  std::optional<std::size_t> last_update;
   for (std::size_t i = 0; i < offset; ++i) {
-    const Op& op = joined.ops[i];
+    Op& op = joined.ops[i];
     (op.kind == OpKind::update ? updates : refreshes)[op.index] = i;
+    if (op.kind == OpKind::refresh && order.updates_on_host && last_update)
+      op.waits_on.push_back(*last_update);
     if (op.kind == OpKind::refresh) last_refresh = i;
+    if (op.kind == OpKind::update) last_update = i;
     if (op.stream == StreamId::compute) others.push_back(i);
   }
   std::array<bool, zero::kStreams> begun{};
@@ -128,7 +132,7 @@ zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero
     const auto wait_for = [&](const ByUnit& earlier, std::size_t unit) {
       if (earlier[unit]) op.waits_on.push_back(*earlier[unit]);
     };
-    if (op.kind == OpKind::gather) wait_for(updates, op.index);
+    if (op.kind == OpKind::gather || op.kind == OpKind::exchange) wait_for(updates, op.index);
     if (op.kind == OpKind::forward) {
       for (const std::size_t unit : input.layers[op.index].units) wait_for(refreshes, unit);
     }

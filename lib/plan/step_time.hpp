@@ -21,8 +21,10 @@ struct EngineOrder {
 };
 
 /// Schedule of the update of the step before, and of the step that it lets begin: `update` comes
-/// first, gathers and reductions wait for their own units' updates, and everything else for the
-/// rest of `update`.
+/// first. Gathers, exchanges and reductions wait for their own units' updates, and the forward of a
+/// layer for its own units' refreshes. What comes first on a stream waits for updates on compute
+/// and, but on compute, for the last refresh. Programs that begin forward behind the last refresh
+/// are not modelled.
 zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero::Schedule& step,
                                         const zero::ScheduleInput& input, const EngineOrder& order);
 

@@ -159,7 +159,7 @@ TEST(PlanMonotone, OverlappedStepsHardlyTakeLongerOverFasterLinks) {
     for (const bool inside : {false, true}) {
       const auto seconds = [&](const Cluster& cluster) { return step_seconds(run, cluster); };
       const double grown = growth(drawn.cluster, inside, seconds);
-      EXPECT_LE(grown, 0.06) << seed << (inside ? " inside" : " between nodes");
+      EXPECT_LE(grown, 0.07) << seed << (inside ? " inside" : " between nodes");
       if (grown > 1e-3) ++longer;
     }
   }

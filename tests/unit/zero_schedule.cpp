@@ -10,6 +10,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "lib/plan/step_time.hpp"
 #include "lib/zero/plan/schedule.hpp"
 #include "lib/zero/plan/volume.hpp"
 
@@ -440,9 +441,15 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
       memory.replica_reduce_workspace = 300;
       memory.replica_gather_workspace = 500;
     }
+    const Schedule step = make_step_schedule(in, pick(2) == 1);
+    const Schedule evaluation = make_evaluation_schedule(in, false);
+    // What follows an update, or the first gathers, begins beside their refreshes.
+    const auto behind = [&](const Schedule& earlier, const Schedule& next) {
+      return plan::update_and_step_schedule(earlier, next, in, {});
+    };
     for (const Schedule& schedule :
-         {make_step_schedule(in, pick(2) == 1), make_evaluation_schedule(in, false),
-          make_update_schedule(in)}) {
+         {step, evaluation, behind(make_update_schedule(in), step),
+          behind(make_update_schedule(in), evaluation), behind(make_initial_schedule(in), step)}) {
       struct Use {
         std::size_t begin, end, op;
         bool reads;  ///< only

@@ -16,6 +16,7 @@ constexpr std::size_t kDigits = 64;  // of a SHA-256 in hexadecimal
 std::string own_digests(const EngineContext& context, const RankMemory& memory) {
   const Stream& compute = context.compute();
   context.executor.join();
+  compute.synchronize();  // the copy to pageable memory would wait unwatched
   std::string digests;
   for (std::size_t u = 0; u < context.units().size(); ++u) {
     const UnitPartition& unit = context.units()[u];

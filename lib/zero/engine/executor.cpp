@@ -122,8 +122,9 @@ class Executor::Execution {
     clock_.origin(compute);
     Event begin;
     compute.record(begin);
-    // Refreshes that are under way have memory in the arena. Layers use it in backward alone, and
-    // have waited for all of them in forward.
+    // Refreshes that are under way have memory in the arena. Layers read there what gathers wrote,
+    // which wait here, and write there in backward alone, when the forward of each has waited for
+    // its own units' refreshes: all units are in layers.
     Event refreshed;
     executor_.stream(ends_on(StreamId::gather)).record(refreshed);
     for (const Stream& other : executor_.streams_) {

@@ -19,7 +19,7 @@ void StepOperations::wait_for_earlier(const Op& op, StepClock& clock) const {
     for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
       waiting.wait(optimizer_.updated(segment.unit));
     }
-  } else if (op.kind == OpKind::forward) {
+  } else if (op.kind == OpKind::forward && op.micro_step == 0) {  // the others come behind it
     const std::vector<std::size_t>& units = context_.plan.step.input.layers[op.index].units;
     const auto is_refreshed = [&](std::size_t unit) { return refreshes(unit); };
     if (std::ranges::none_of(units, is_refreshed)) return;

@@ -19,11 +19,12 @@ struct StepResult {
   comm::Bytes predicted;     ///< closed form
   double time_forward = 0;   ///< seconds on the compute stream
   double time_backward = 0;  ///< seconds until the last reduction is done
-  double time_exposed = 0;  ///< of both, that compute waited for gathers and reductions, at stage 3
-                            ///< also for the update before a unit's first gather; on the
-                            ///< host, which has one thread, with the codec work of these
-  double time_gather = 0;   ///< in which gathers of weights were at work, beside compute or not
-  double time_reduce = 0;   ///< in which reductions of gradients were at work
+  double time_exposed = 0;   ///< of both, that compute waited for gathers, those behind the last
+                             ///< update included, and reductions, at stage 3 also for the update
+                             ///< before a unit's first gather; on the host, which has one thread,
+                             ///< with the codec work of these
+  double time_gather = 0;    ///< in which gathers of weights were at work, beside compute or not
+  double time_reduce = 0;    ///< in which reductions of gradients were at work
 };
 
 /// Times of what followed the gradients of a step, in seconds, on this rank; zero where the step
@@ -31,7 +32,8 @@ struct StepResult {
 struct UpdateTimes {
   double optimizer = 0;  ///< the optimizer was at work: on a GPU beside the next step's begin
   double offload = 0;    ///< the host was busy with, or waited for, the part that is offloaded
-  double gather = 0;     ///< updated weights were gathered (stages 1 and 2, units that persist)
+  double gather = 0;     ///< updated weights were gathered (stages 1 and 2, units that persist): on
+                         ///< a GPU beside the next step's begin
 };
 
 }  // namespace zeropp::zero

@@ -35,7 +35,8 @@ enum class OpKind : std::uint8_t {
   reduce_over_replicas,  ///< reduce-scatter a bucket's gradient shard over the shard groups
   gather_over_replicas,  ///< all-gather what that summed into the gradient shards
   update,                ///< optimizer step of a unit's shard
-  refresh,               ///< start the all-gather of a unit's updated weights (stages 1 and 2)
+  refresh,               ///< start the all-gather of a unit's updated weights (stages 1 and 2, and
+                         ///< units that persist at stage 3)
 };
 inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::refresh) + 1;
 

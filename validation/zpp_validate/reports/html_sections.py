@@ -104,7 +104,7 @@ def breakdown(trace):
             for label, name in PARTS for median in [statistics.median(row[name] for row in taken)]]
     return listed("Where a step goes", ("part", "#median ms", "#of the step"), rows,
                   "Each is the largest over ranks. Gathers and reductions run beside compute, and on a GPU the "
-                  "optimizer beside the next step: parts overlap.")
+                  "optimizer and the gathers behind it beside the next step: parts overlap.")
 
 
 def flops(trace):
