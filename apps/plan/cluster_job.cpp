@@ -76,6 +76,13 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
     job.cluster = plan::with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);
     job.cluster.name += fmt::format(", but links of {:g} GB/s", job.rail_gb_per_s);
   }
+  if (job.cluster.nodes == 1 && job.job.nodes > 1 && job.rail_gb_per_s == 0) {
+    log::warn(fmt::format(
+        "{} nodes are planned, and the cluster '{}' is of one: no link between nodes was measured "
+        "for it, and the times are those of the rate that its file has: give --rail-gb-per-s, or "
+        "the cluster file of several nodes",
+        job.job.nodes, job.cluster.name));
+  }
   return topology_of(job.job);
 }
 

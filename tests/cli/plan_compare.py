@@ -322,6 +322,12 @@ class Numbers(Case):
         self.assertIn("activations computed again", " ".join(again.split()))
         self.assertIn("that of DeepSpeed's own program is not predicted", again)
 
+    def test_several_nodes_of_a_cluster_of_one(self):
+        one = [*MODEL, "--bf16", "--cluster", zpp.SOURCE / "inputs" / "clusters" / "h200-4x-node.json", "--nodes"]
+        self.assertIn("2 nodes are planned, and the cluster '4 H200 of one node' is of one: ",
+                      self.compared(*one, "2")[0].stderr)
+        self.assertEqual(self.compared(*one, "2", "--rail-gb-per-s", "12.5")[0].stderr, "")
+
     def test_nodes_that_are_not_given(self):
         result, _ = self.compared(*MODEL, "--bf16", *SOLD)
         self.assertIn("no --nodes: 2 nodes are planned, as the cluster has", result.stderr)
