@@ -55,6 +55,11 @@ int run_compare(int argc, char** argv) {
   describe(app, "compare");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     take_job(asked.on.job, given);
+    if (config::is_given(given, "zeropp.shard_group_size")) {
+      throw Error(ExitCode::usage,
+                  "zeropp.shard_group_size: rows of compare have hpZ, which keeps all weights in a "
+                  "part of the ranks itself: leave it out, or take zpp_plan time");
+    }
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = topology_for(asked.on, given);
     take_memory_limit(asked.memory_limit, asked.on, given);

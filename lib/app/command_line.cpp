@@ -158,7 +158,9 @@ std::string nearest_flag(const std::string& name, const std::vector<std::string>
                                  [](const std::string& word) { return word.starts_with("-"); });
   if (flag == rest.end()) {
     throw Error(ExitCode::usage,
-                fmt::format("unexpected argument \"{}\": see --help", rest.front()));
+                fmt::format("unexpected argument \"{}\": it follows no flag that takes one more "
+                            "value: see --help",
+                            rest.front()));
   }
   const std::string name = flag->substr(0, flag->find('='));
   const std::string elsewhere = app.elsewhere ? app.elsewhere(name, "") : "";

@@ -37,7 +37,8 @@ class Watch {
   bool operator()(int depth, json::parse_event_t event, json& parsed) {
     if (depth > deepest_nesting) {
       throw Error(ExitCode::usage,
-                  fmt::format("{}: nested deeper than {}", name_, deepest_nesting));
+                  fmt::format("{}: nested deeper than {}: no configuration is: check its brackets",
+                              name_, deepest_nesting));
     }
     if (event == json::parse_event_t::object_start) scopes_.push_back({});
     if (event == json::parse_event_t::object_end) scopes_.pop_back();
@@ -90,6 +91,13 @@ std::optional<std::size_t> last_before(const std::string& text, std::size_t end)
   const std::size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
   const bool closes = end < text.size() && (text[end] == '}' || text[end] == ']');
   const auto before = last_before(text, end);
+  if (end == text.size()) {
+    throw Error(ExitCode::usage,
+                before ? fmt::format("{}:{}: malformed JSON: it ends before it is complete: close "
+                                     "what is open",
+                                     name, place_of(text, end))
+                       : fmt::format("{}: it is empty: at least {{}} is needed", name));
+  }
   if (closes && before && text[*before] == ',') {
     refuse_malformed(text, name, *before,
                      fmt::format("a comma before {}: leave it out", text[end]));

@@ -131,7 +131,7 @@ class Files(zpp.TestCase):
         self.refused('{\n  "train_batch_size": 8,\n  "bf16": {\n}', "run.json:4", "malformed JSON")
 
     def test_empty(self):
-        self.refused("", "malformed JSON")
+        self.refused("", "it is empty")
 
     def test_not_an_object(self):
         self.refused("[1, 2]", "JSON object")

@@ -269,7 +269,7 @@ TEST(ConfigOptions, KeysAndValuesAreShownAsFarAsALineHasRoom) {
        {"{\"" + longest + "\":1}", "{\"zeropp\":{\"" + longest + "\":{\"a\":1}}}",
         R"({"bf16":{"enabled":")" + longest + "\"}}", R"({"optimizer":")" + longest + "\"}",
         R"({"aio":{"use_gds":")" + longest + "\"}}",
-        R"({"zeropp":{"weight_codec":")" + longest + "\"}}", "{\"" + longest,
+        R"({"zeropp":{"weight_codec":")" + longest + "\"}}", "{\"" + longest + "\n\":1}",
         R"({"zeropp":{"codec_schedule":[{")" + longest + R"(":1}]}})"}) {
     const std::string message = refusal_of_text(text);
     EXPECT_LT(message.size(), 1500U) << text.substr(0, 40);
@@ -297,7 +297,9 @@ TEST(ConfigOptions, DuplicatesAreRefused) {
 TEST(ConfigOptions, MalformedJsonNamesFileLineAndColumn) {
   EXPECT_THAT(refusal_of_text("{\n  \"a\": 1,\n  oops\n}"), testing::StartsWith("x.json:3:3:"));
   EXPECT_THAT(refusal_of_text("{\"a\" 1}"), testing::StartsWith("x.json:1:6:"));
-  EXPECT_THAT(refusal_of_text(""), testing::StartsWith("x.json:1:1:"));
+  EXPECT_THAT(refusal_of_text(" \n"), testing::StartsWith("x.json: it is empty: "));
+  EXPECT_THAT(refusal_of_text("{\"bf16\": {\n"),
+              AllOf(testing::StartsWith("x.json:2:1:"), testing::EndsWith("close what is open")));
   EXPECT_THAT(refusal_of_text("{\"gradient_clipping\": NaN}"), testing::StartsWith("x.json:1:"));
   EXPECT_THAT(refusal_of_text("{\"gradient_clipping\": 1e999}"), HasSubstr("x.json"));
   EXPECT_THAT(refusal_of_text("[1]"), HasSubstr("JSON object"));

@@ -83,9 +83,11 @@ void check_weight_images(const Options& options, const CodecTable& codecs,
   const bool all_persist = std::ranges::all_of(units, &UnitPartition::persistent);
   throw Error(
       ExitCode::usage,
-      fmt::format("zeropp.keep_weight_images would have no effect: {} leave it out",
+      fmt::format("zeropp.keep_weight_images (--keep-weight-images) would have no effect: {} leave "
+                  "it out",
                   all_persist ? fmt::format("every unit persists with zero_optimization."
-                                            "stage3_param_persistence_threshold {}: lower that, or",
+                                            "stage3_param_persistence_threshold {} "
+                                            "(--param-persistence-threshold): lower that, or",
                                             options.persistence_threshold)
                               : "zeropp.codec_schedule gives every unit that does not persist the "
                                 "weight codec none from its first step on: change that, or"));
