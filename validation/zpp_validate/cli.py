@@ -36,12 +36,6 @@ def help_without(name, module):
                         f"The list of flags needs the module {module}, which {sys.executable} has not."))
 
 
-def lacks(module, path):
-    """What a Python that has not all modules of a command is told; `path`: of the program."""
-    return problem.Problem(f"{sys.executable} has no module {module}: install it there, or call the program with "
-                           f"another Python, for example /usr/bin/python3 {path}", problem.ENVIRONMENT)
-
-
 def command_of_script(path):
     """The command that has taken the place of the script that `path` names, or None: `path` is that of zpp-validate."""
     script = path.rpartition("/")[2]
@@ -69,16 +63,14 @@ def main(called):
         hint = problem.nearest(name, COMMANDS)
         return refuse(problem.Problem(f'there is no command "{name}"{hint}: {PROGRAM} --help lists them'))
     try:
-        command = importlib.import_module(f"zpp_validate.{COMMANDS[name].module}")
-    except ModuleNotFoundError as missing:
-        if missing.name.startswith("zpp_validate"):
+        return importlib.import_module(f"zpp_validate.{COMMANDS[name].module}").main(words)
+    except ImportError as missing:
+        if (missing.name or "").startswith("zpp_validate"):
             raise
-        if {"-h", "--help", "--help-all"} & set(words):
+        if missing.name and {"-h", "--help", "--help-all"} & set(words):
             print(help_without(name, missing.name))
             return 0
-        return refuse(lacks(missing.name, path))
-    try:
-        return command.main(words)
+        return refuse(problem.lacks(missing, path), problem.program(name))
     except problem.Problem as found:
         return refuse(found, problem.program(name))
     except OSError as error:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import re
+import stat
 from pathlib import Path
 
 from zpp_validate import problem
@@ -17,6 +18,12 @@ class InputFile(type(Path())):
     opened."""
 
     def open_once(self):
+        if stat.S_ISDIR(mode := self.stat().st_mode):
+            traces = sorted(path.name for path in self.glob("*.h5"))
+            remedy = f"name {traces[0]} in it" if traces else "check the path"
+            raise problem.Problem(f"{self} cannot be read: Is a directory: {remedy}", problem.IO)
+        if not stat.S_ISREG(mode):  # a pipe may wait without end
+            raise problem.Problem(f"{self} cannot be read: it is no regular file: check the path", problem.IO)
         with open(self, "rb"):
             pass
 
@@ -35,12 +42,25 @@ class Input(type(Path())):
         (InputFolder if self.is_dir() else InputFile).open_once(self)
 
 
+def open_input(path):
+    """Raises Problem where an input cannot be opened."""
+    try:
+        path.open_once()
+    except OSError as error:
+        raise problem.of_os(error, path, "read") from None
+
+
 class Parser(argparse.ArgumentParser):
     example = None
     words = ()
 
     def format_help(self):
         return (f"example: {self.example}\n\n" if self.example else "") + super().format_help()
+
+    def _get_value(self, action, arg_string):
+        if not arg_string and isinstance(action.type, type) and issubclass(action.type, Path):
+            raise argparse.ArgumentError(action, "the name is empty")
+        return super()._get_value(action, arg_string)
 
     def parse_args(self, args=None, namespace=None):
         self.words = args
@@ -54,11 +74,8 @@ class Parser(argparse.ArgumentParser):
         """Raises Problem where an input cannot be opened: that is no verdict about it."""
         for value in vars(arguments).values():
             for path in value if isinstance(value, list) else [value]:
-                try:
-                    if isinstance(path, (Input, InputFile, InputFolder)):
-                        path.open_once()
-                except OSError as error:
-                    raise problem.of_os(error, path, "read") from None
+                if isinstance(path, (Input, InputFile, InputFolder)):
+                    open_input(path)
         return arguments
 
     def options(self):

@@ -5,10 +5,15 @@ import contextlib
 import json
 import os
 import re
+import sys
 
 CHECK_FAILED, USAGE, ENVIRONMENT, IO = 1, 2, 3, 5
 # What a reader throws at a file that another program wrote.
-MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError)
+MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError)
+# What HDF5 says: "Unable to open object (bad object header version number)".
+HDF5 = r"[A-Z][a-z']+ [^()]+ \(.+\)$"
+USUAL_PYTHON = "/usr/bin/python3"
+COPY_AGAIN = "copy it again, or repeat the run"
 
 
 class Problem(Exception):
@@ -31,22 +36,58 @@ def program(command):
 
 def of_os(error, path=None, done="read or written"):
     """The Problem of an OSError. `path`: where the error does not name the file."""
-    return Problem(f"{error.filename or path or 'a file'} cannot be {done}: {error.strerror or error}: check the path",
-                   IO)
+    reason = os.strerror(error.errno) if error.errno else error
+    return Problem(f"{error.filename or path or 'a file'} cannot be {done}: {reason}: check the path", IO)
+
+
+def lacks(missing, path=None):
+    """The Problem of an ImportError: this Python has not all modules of a command. `path`: of the program."""
+    module = (missing.name or "the module").partition(".")[0]
+    what = (f"{sys.executable} has no module {module}" if isinstance(missing, ModuleNotFoundError) else
+            f"{module} cannot be imported ({missing}) by {sys.executable}")
+    another = "" if path is None or sys.executable == USUAL_PYTHON else f", for example {USUAL_PYTHON} {path}"
+    return Problem(f"{what}: install {module} there, or call the program with another Python that has it{another}",
+                   ENVIRONMENT)
+
+
+def missing_in(text):
+    """The name in what HDF5 says of one that is missing, or None."""
+    found = re.search(r"\((?:object '(.+)' doesn't exist|can't locate attribute: '(.+)')\)$", text)
+    return found and (found[1] or found[2])
+
+
+def is_damage(error):
+    """Whether HDF5 cannot read what is there, though the system can."""
+    if not isinstance(error, (KeyError, OSError, RuntimeError)) or getattr(error, "errno", None) or not error.args:
+        return False
+    text = str(error.args[0])
+    return bool(re.match(HDF5, text)) and not missing_in(text)
+
+
+def unreadable(error, path):
+    """The Problem of a file that the system or HDF5 cannot read; None where the error is another."""
+    if is_damage(error):
+        return Problem(f"{path} is damaged: {COPY_AGAIN}", IO)
+    return of_os(error, path, "read") if isinstance(error, OSError) else None
 
 
 def reason_of(error):
     """What an error of MALFORMED, of the system or of HDF5 says of a file; words of Python itself are left out."""
+    if is_damage(error):
+        return "it is damaged"
     if isinstance(error, KeyError):
         name = str(error.args[0])
-        quoted = re.search(r"(?<!\w)'([^']+)'", name)  # h5py: "Unable to open object (object 'steps' doesn't exist)"
-        return f"it has no {quoted[1] if quoted else name}"
+        return f"it has no {missing_in(name) or name}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     if isinstance(error, json.JSONDecodeError):
         return f"it is no JSON at line {error.lineno}, column {error.colno}" if error.doc.strip() else "it is empty"
     if isinstance(error, UnicodeDecodeError):
         return "it is no text"
+    if isinstance(error, OSError) and error.filename:
+        return f"{os.path.basename(error.filename)}: {error.strerror}"
     if isinstance(error, (Unfit, OSError, RuntimeError)):
-        return " ".join(str(getattr(error, "strerror", None) or error).split())
+        return " ".join(str(error).split())
     return "a value in it is missing or of another kind"
 
 
@@ -55,10 +96,17 @@ def reading(path, kind, remedy):
     """Makes a Problem that names the file of what a reader throws at one of another kind, or that cannot be read."""
     try:
         yield
+    except (OSError, *MALFORMED) as error:
+        raise unreadable(error, path) or Problem(f"{path} is no {kind}: {reason_of(error)}: {remedy}") from None
+
+
+@contextlib.contextmanager
+def part(name):
+    """Of a folder that is read: what its file `name` makes a reader throw is Unfit, and names it."""
+    try:
+        yield
     except MALFORMED as error:
-        raise Problem(f"{path} is no {kind}: {reason_of(error)}: {remedy}") from None
-    except OSError as error:
-        raise of_os(error, path, "read") from None
+        raise Unfit(f"{name}: {reason_of(error)}") from None
 
 
 def nearest(name, known):

@@ -12,7 +12,7 @@ import json
 import re
 
 from zpp_validate import command_line
-from zpp_validate.problem import MALFORMED, Problem, Unfit, reason_of
+from zpp_validate.problem import MALFORMED, Problem, Unfit, part, reason_of
 
 CHUNK = 16 << 20
 
@@ -23,8 +23,9 @@ def require(condition, reason):
 
 
 def read_manifest(path):
-    document = json.loads(path.read_text())
-    digest = document.pop("sha256", None)
+    with part(path.name):
+        document = json.loads(path.read_text())
+        digest = document.pop("sha256", None)
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     require(hashlib.sha256(text.encode()).hexdigest() == digest, "the manifest's digest is not that of its text")
     require((document["schema"], document["schema_version"]) == ("zeropp-checkpoint", "1.0"), "another schema")

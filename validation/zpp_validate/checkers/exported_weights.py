@@ -13,7 +13,7 @@ import json
 import numpy as np
 
 from zpp_validate import command_line
-from zpp_validate.problem import MALFORMED, Unfit, reason_of
+from zpp_validate.problem import MALFORMED, Unfit, part, reason_of
 from zpp_validate.readers import checkpoint_file, run_file, safetensors_file
 
 # Kept as [in, out].
@@ -34,7 +34,8 @@ def gpt2_name(name):
 
 
 def check(folder, run):
-    exported, dtypes = safetensors_file.read(folder / "model.safetensors")
+    with part("model.safetensors"):
+        exported, dtypes = safetensors_file.read(folder / "model.safetensors")
     kept = checkpoint_file.Checkpoint(folder)
     units = [kept.array(f"{name}/master", "<f4") for name in run["units"]["name"]]
     names = set()
@@ -51,7 +52,9 @@ def check(folder, run):
         wrong = np.abs(values.ravel() - want) > allowed * np.abs(want) + (SMALLEST if allowed else 0)
         require(not wrong.any(), f"{theirs}: {wrong.sum()} values are not the master weights")
     require(set(exported) == names, f"{sorted(set(exported) - names)} are not of the model")
-    config, model = json.loads((folder / "config.json").read_text()), run["config"]["zeropp"]["model"]
+    with part("config.json"):
+        config = dict(json.loads((folder / "config.json").read_text()))
+    model = run["config"]["zeropp"]["model"]
     wanted = {"n_layer": model["num_layers"], "n_embd": model["hidden_size"], "n_head": model["num_attention_heads"],
               "n_positions": model["seq_length"], "tie_word_embeddings": model["tied_head"],
               "vocab_size": len(exported["transformer.wte.weight"])}

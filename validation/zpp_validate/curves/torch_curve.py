@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import platform
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -103,15 +102,11 @@ def train(work, tokens, arguments, curves):
 
 def main(words):
     arguments = parse(words)
-    try:
-        work = trained.read(arguments.traces, arguments.setting)
-        fresh = {"schema": trained.SCHEMA, "setting": work.setting, "config": work.config,
-                 "activations": work.activations, "runs": []}
-        curves = trained.read_curves(arguments.output, work) if arguments.output.exists() else fresh
-        with reading(arguments.data or work.path, "token file", "give the file with --data"):
-            tokens = open_tokens(work, arguments.data)
-        train(work, tokens, arguments, curves)
-    except ModuleNotFoundError as missing:
-        raise Problem(f"{sys.executable} has no module {missing.name}: call the program with a Python that has "
-                      "PyTorch", ENVIRONMENT) from None
+    work = trained.read(arguments.traces, arguments.setting)
+    fresh = {"schema": trained.SCHEMA, "setting": work.setting, "config": work.config,
+             "activations": work.activations, "runs": []}
+    curves = trained.read_curves(arguments.output, work) if arguments.output.exists() else fresh
+    with reading(arguments.data or work.path, "token file", "give the file with --data"):
+        tokens = open_tokens(work, arguments.data)
+    train(work, tokens, arguments, curves)
     return 0

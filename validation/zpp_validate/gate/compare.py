@@ -309,6 +309,8 @@ def outcome_of(result, arguments):
 def main(words):
     arguments = parse(words)
     try:
+        for path in (arguments.a, arguments.b):
+            command_line.open_input(command_line.Input(path))
         fabrics = surveys(arguments)
         if fabrics:
             return main_of_surveys(*fabrics, arguments)

@@ -5,28 +5,17 @@
 DIR is a case of gradients as zpp-validate oracle describes it. PyTorch computes in fp64, or in fp32 without TF32,
 from the case's weights, rounded to bf16 first where the library was given bf16. Differences are norm-wise and
 relative: |library - PyTorch| / |PyTorch|. Exit code 0: all within the tolerance; 1: not; 2: the case cannot be
-read; 77: no PyTorch, or no such device.
+read; 3: no PyTorch, or no such device.
 """
 import json
 import pathlib
-import sys
+
+import torch
+from torch.nn import functional
 
 from zpp_validate import command_line
-from zpp_validate.problem import Unfit, reading
+from zpp_validate.problem import ENVIRONMENT, Problem, Unfit, reading
 
-SKIPPED = 77
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
-
-
-try:
-    import torch
-    from torch.nn import functional
-except ImportError as missing:
-    skip(f"PyTorch cannot be imported ({missing}): install the package torch")
 
 
 class Case:
@@ -129,7 +118,7 @@ def main(words):
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     arguments = parser.parse_args(words)
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        skip("PyTorch sees no GPU: run on one, or with --device cpu")
+        raise Problem("PyTorch sees no GPU: run on one, or with --device cpu", ENVIRONMENT)
     torch.backends.cuda.matmul.allow_tf32 = False
     precision = torch.float32 if arguments.precision == "fp32" else torch.float64
     rounding = torch.bfloat16 if arguments.weights == "bf16" else None

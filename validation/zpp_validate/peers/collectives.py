@@ -24,11 +24,11 @@ import socket
 import sys
 import time
 
-from zpp_validate import command_line
+from zpp_validate import command_line, problem
 from zpp_validate.peers import launch
 from zpp_validate.stats import sample_statistics
 
-PROGRAM = "collectives"
+PROGRAM = problem.program("peer-collectives")
 COLLECTIVES = {"all_gather": "none", "reduce_scatter": "sum"}  # and their operations, by nccl-tests' names
 TYPES = {"float": ("float32", 4), "half": ("float16", 2), "bfloat16": ("bfloat16", 2)}
 CYCLE_SECONDS, FEWEST_CYCLES, MOST_CYCLES, MOST_ITERATIONS = 1e-3, 3, 200, 1000

@@ -28,10 +28,12 @@ import pathlib
 import sys
 import time
 
-from zpp_validate import command_line
+from zpp_validate import command_line, problem
 from zpp_validate.forms import model_flops
 from zpp_validate.peers import launch
 from zpp_validate.stats import sample_statistics
+
+PROGRAM = problem.program("peer-fsdp2")
 
 
 OF_FSDP = {"hybrid": None, "reshard": None, "prefetch": 0, "blocks_per_group": 1, "root_group": False,
@@ -142,27 +144,27 @@ def loopback_bytes():
 
 def check(options, place):
     if options.hidden_size % options.num_attention_heads:
-        launch.fail("fsdp2", launch.USAGE, f"--num-attention-heads {options.num_attention_heads} does not divide "
+        launch.fail(PROGRAM, launch.USAGE, f"--num-attention-heads {options.num_attention_heads} does not divide "
                                            f"--hidden-size {options.hidden_size}")
     for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size),
                        ("--reshard", options.reshard)):
         if size and place.size % size:
-            launch.fail("fsdp2", launch.USAGE, f"{flag} {size} does not divide the {place.size} ranks")
+            launch.fail(PROGRAM, launch.USAGE, f"{flag} {size} does not divide the {place.size} ranks")
     if options.autotune and not options.compile:
-        launch.fail("fsdp2", launch.USAGE, "--autotune chooses among compiled kernels: add --compile")
+        launch.fail(PROGRAM, launch.USAGE, "--autotune chooses among compiled kernels: add --compile")
     if options.keep_weights and options.reshard:
-        launch.fail("fsdp2", launch.USAGE, "--keep-weights leaves no gather for backward, which --reshard is about: "
+        launch.fail(PROGRAM, launch.USAGE, "--keep-weights leaves no gather for backward, which --reshard is about: "
                                            "drop one")
     if options.symmetric_memory and options.expandable_segments:
-        launch.fail("fsdp2", launch.USAGE, "--symmetric-memory cannot use --expandable-segments: drop one")
+        launch.fail(PROGRAM, launch.USAGE, "--symmetric-memory cannot use --expandable-segments: drop one")
     if options.symmetric_memory and options.device == "cpu":
-        launch.fail("fsdp2", launch.USAGE, "--symmetric-memory is NCCL's, and --device cpu has gloo: drop one")
+        launch.fail(PROGRAM, launch.USAGE, "--symmetric-memory is NCCL's, and --device cpu has gloo: drop one")
     if options.plain:
         if place.size > 1:
-            launch.fail("fsdp2", launch.USAGE, f"--plain is for one rank, and there are {place.size}")
+            launch.fail(PROGRAM, launch.USAGE, f"--plain is for one rank, and there are {place.size}")
         for name, default in OF_FSDP.items():
             if getattr(options, name) != default:
-                launch.fail("fsdp2", launch.USAGE, f"--{name.replace('_', '-')} is of FSDP2, which --plain does "
+                launch.fail(PROGRAM, launch.USAGE, f"--{name.replace('_', '-')} is of FSDP2, which --plain does "
                                                    "without: drop one")
 
 
@@ -389,16 +391,16 @@ def main(words):
         launch.set_compiler(os.environ)
     if options.symmetric_memory:
         launch.set_symmetric_memory(os.environ)
-    torch = launch.import_torch("fsdp2", place, options.device == "cuda")
+    torch = launch.import_torch(PROGRAM, place, options.device == "cuda")
     from zpp_validate.peers import gpt
 
     if options.symmetric_memory and not hasattr(gpt.FSDPModule, "set_symm_mem_for_comm"):
-        launch.fail("fsdp2", launch.ENVIRONMENT, f"PyTorch {torch.__version__} has no set_symm_mem_for_comm: install a "
+        launch.fail(PROGRAM, launch.ENVIRONMENT, f"PyTorch {torch.__version__} has no set_symm_mem_for_comm: install a "
                                                  "newer one, or drop --symmetric-memory")
     try:
         run = train(options, place, torch, gpt)
     except (RuntimeError, ValueError) as error:
-        launch.leave("fsdp2", place, error)
+        launch.leave(PROGRAM, place, error)
     if place.rank == 0:
         values = result(options, place, torch, run)
         show(values)

@@ -4,6 +4,8 @@ import os
 import socket
 import sys
 
+from zpp_validate import problem
+
 FAILED, USAGE, ENVIRONMENT = 1, 2, 3  # exit codes
 DEFAULT_PORT = "29500"
 ALLOCATOR, COMPILERS = "PYTORCH_CUDA_ALLOC_CONF", "TORCHINDUCTOR_COMPILE_THREADS"
@@ -78,7 +80,7 @@ def import_torch(program, place, needs_gpu):
     try:
         import torch
     except ImportError as missing:
-        fail(program, ENVIRONMENT, f"PyTorch cannot be imported ({missing}): install the package torch")
+        fail(program, ENVIRONMENT, problem.lacks(missing))
     if needs_gpu and torch.cuda.device_count() <= place.local:
         fail(program, ENVIRONMENT, f"rank {place.rank} has no GPU of its own: {torch.cuda.device_count()} are visible")
     return torch

@@ -7,7 +7,6 @@ Runs `zpp_plan breakeven` for each model and number of nodes and writes break_ev
 """
 
 import concurrent.futures
-import json
 import pathlib
 import tempfile
 
@@ -37,10 +36,7 @@ def break_even(program, cluster, model, nodes):
              "--micro-batch-size", batch, "--bf16", "--backend", "cuda", "--vocab-size", 50257, "--nodes", nodes,
              *(["--recompute-activations"] if recompute else [])]
     with tempfile.TemporaryDirectory(prefix="break-even-") as name:
-        folder = pathlib.Path(name)
-        command = [program, "breakeven", "--cluster", cluster, "--output", folder, "--json", folder / "a.json", *flags]
-        planner_run.run(command)
-        rows = json.loads((folder / "a.json").read_text())["break_even"]
+        rows = planner_run.run(program, "breakeven", cluster, pathlib.Path(name), flags)
     return {feature: rate / GIGABIT for feature, rate in zip(rows["feature"], rows["gpu_rate"])}
 
 

@@ -7,16 +7,25 @@ import pathlib
 import subprocess
 import tempfile
 
-from zpp_validate.problem import Problem
+from zpp_validate.problem import MALFORMED, Problem
 
 AT_A_TIME = 2 * (os.cpu_count() or 1)
+GROUPS = {"time": "time", "breakeven": "break_even"}  # of the JSON of each command
 
 
-def run(command):
-    """Raises Problem, with the code and the line of a program that fails."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+def run(program, command, cluster, folder, flags):
+    """The group of `program command`, from its JSON; `folder`: for what it writes. Raises Problem, with the code and
+    the last line of a program that fails."""
+    file = folder / "said.json"
+    words = [program, command, "--cluster", cluster, "--output", folder, "--json", file, *flags]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
-        raise Problem(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr}", done.returncode)
+        said = (done.stderr.splitlines() or ["it says nothing"])[-1].rpartition(": error: ")[2]
+        raise Problem(f"{program} {command} ended with {done.returncode}: {said}", max(done.returncode, 1))
+    try:
+        return json.loads(file.read_text())[GROUPS[command]]
+    except (OSError, *MALFORMED):
+        raise Problem(f"{program} {command} wrote no JSON: name a zpp_plan with --program") from None
 
 
 class Planner:
@@ -33,13 +42,10 @@ class Planner:
             if changes:
                 file = folder / "cluster.json"
                 file.write_text(json.dumps(changed(self.description(cluster), changes)))
-            command = [self.program, "time", "--cluster", file, "--output", folder, "--json", folder / "time.json",
-                       *flags]
             if config is not None:
                 (folder / "config.json").write_text(config)
-                command += ["--config", folder / "config.json"]
-            run(command)
-            return json.loads((folder / "time.json").read_text())["time"]
+                flags = [*flags, "--config", folder / "config.json"]
+            return run(self.program, "time", file, folder, flags)
 
     def times(self, jobs):
         """time(**job) of each, in order."""

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from zpp_validate.problem import Unfit
+from zpp_validate.problem import Unfit, part
 
 
 class Checkpoint:
@@ -17,11 +17,12 @@ class Checkpoint:
 
     def __init__(self, folder):
         self.folder = folder
-        manifest = json.loads((folder / "manifest.json").read_text())
-        self.step = manifest["step"]
         self.slices = {}
-        for each in manifest["slices"]:
-            self.slices.setdefault(each["array"], []).append(each)
+        with part("manifest.json"):
+            manifest = json.loads((folder / "manifest.json").read_text())
+            self.step = manifest["step"]
+            for each in manifest["slices"]:
+                self.slices.setdefault(each["array"], []).append(each)
 
     def array(self, name, dtype):
         """All values of an array, in `dtype`."""

@@ -7,7 +7,7 @@ import contextlib
 import json
 
 import h5py
-from zpp_validate.problem import IO, Problem, reading
+from zpp_validate.problem import MALFORMED, Problem, reading, unreadable
 
 SCHEMA = "zeropp-trace"
 
@@ -26,9 +26,10 @@ def open_trace(path):
         raise Problem(f"{path} is no trace: name the HDF5 file of a run that ended")
     try:
         with h5py.File(path, "r") as file:
+            file.visititems(lambda *_: None)  # opens all: items() gives None for what is damaged
             yield file
-    except (OSError, RuntimeError) as error:
-        raise Problem(f"{path} is damaged: {error}: copy it again, or repeat the run", IO) from None
+    except (OSError, *MALFORMED) as error:
+        raise unreadable(error, path) or error from None
 
 
 def read_trace(path):

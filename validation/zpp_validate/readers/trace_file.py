@@ -5,7 +5,7 @@ import json
 import h5py
 import numpy as np
 
-from zpp_validate.problem import reason_of
+from zpp_validate.problem import COPY_AGAIN, MALFORMED, reason_of
 from zpp_validate.readers import trace_format as fmt
 
 MOST_BYTES = 1 << 31  # of a column
@@ -28,6 +28,9 @@ class Trace:
         self.plan = {}  # attributes of groups of zpp_plan
         try:
             with h5py.File(path, "r") as file:
+                if not {"app", "schema"} & set(file.attrs):
+                    self.problem("it is no trace of zeropp: name one that a program wrote")
+                    return
                 self.app = text(file.attrs.get("app", ""))
                 if "fabric" in file:
                     self.app = "fabric"  # of zpp_sweep --fabric as well, whose files say sweep
@@ -49,10 +52,9 @@ class Trace:
                     self.problem("no group /env")
                 for group in self.data_groups(file) if is_training or self.app == "converge" else ():
                     self.read_data(file, group)
-        except (OSError, RuntimeError, KeyError, ValueError) as error:
-            is_hdf5 = h5py.is_hdf5(path)
-            self.problem(f"cannot be read: {reason_of(error)}: copy it again, or repeat the run" if is_hdf5 else
-                         "cannot be read: it is no HDF5 file: name the trace that a program wrote")
+        except (OSError, *MALFORMED) as error:
+            self.problems = [f"cannot be read: {reason_of(error)}: {COPY_AGAIN}" if h5py.is_hdf5(path) else
+                             "cannot be read: it is no HDF5 file: name the trace that a program wrote"]
 
     def groups(self):
         """By their names, the columns of those that the file has to have."""
@@ -71,7 +73,7 @@ class Trace:
         read."""
         try:
             own = json.loads(self.attributes["config_json"])["zeropp"] if self.app == "train" else {}
-        except (ValueError, KeyError, TypeError):
+        except MALFORMED:
             return {}
         return own if isinstance(own, dict) else {}
 

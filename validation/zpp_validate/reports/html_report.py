@@ -49,8 +49,6 @@ PROVENANCE = (("version", "version"), ("git commit", "git_commit"), ("uncommitte
 ABOUT = """Verdicts are those of an independent checker, which derives bytes, times and statistics again from each \
 file. Bytes were counted where
 they were sent; predicted are those of a closed form."""
-# What a file that is INVALID may lead to, for its numbers need not fit each other.
-UNFIT = (KeyError, IndexError, ValueError, TypeError, ArithmeticError, AttributeError)
 
 
 class Entry:
@@ -73,13 +71,13 @@ class Entry:
             return None
         try:
             return make(self.trace)
-        except UNFIT:
+        except problem.MALFORMED:  # of what is INVALID, numbers need not fit each other
             return None
 
     def config(self):
         try:
             return dict(measurement.flat(json.loads(self.trace.attributes["config_json"])))
-        except (KeyError, ValueError, AttributeError):
+        except problem.MALFORMED:
             return {}
 
 
@@ -141,7 +139,7 @@ def provenance(entry):
     try:
         parts.append(folded("Effective configuration",
                             element("pre", json.dumps(json.loads(a["config_json"]), indent=2))))
-    except (KeyError, ValueError):
+    except problem.MALFORMED:
         pass
     return parts
 
@@ -175,14 +173,14 @@ def section(entry):
 
 
 def report(paths, title):
-    """(HTML, whether all are VALID)."""
+    """(HTML, [what is wrong with a trace: its name, and the first reason])."""
     entries = [Entry(index, path, name) for index, (path, name) in enumerate(zip(paths, names_of(paths)))]
-    wrong = sum(not entry.is_valid for entry in entries)
-    count = f"{counted(len(entries), 'trace')}, " + (f"{wrong} INVALID" if wrong else "all VALID")
+    wrong = [f"{entry.path}: INVALID: {entry.reasons[0]}" for entry in entries if not entry.is_valid]
+    count = f"{counted(len(entries), 'trace')}, " + (f"{len(wrong)} INVALID" if wrong else "all VALID")
     body = [element("h1", title), element("p", f"{count}. {' '.join(ABOUT.split())}"), overview(entries),
             compared(entries), differences(entries),
             *map(section, entries)]
-    return page(title, *body), not wrong
+    return page(title, *body), wrong
 
 
 def main(words):
@@ -192,9 +190,10 @@ def main(words):
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where report.html goes")
     parser.add_argument("--title", default="zeropp report", help="of the page [zeropp report]")
     arguments = parser.parse_args(words)
-    text, is_valid = report(arguments.traces, arguments.title)
+    text, wrong = report(arguments.traces, arguments.title)
     path = arguments.output / "report.html"
     arguments.output.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    print(f"{path}: {counted(len(arguments.traces), 'trace')}, {'all VALID' if is_valid else 'not all VALID'}")
-    return 0 if is_valid else 1
+    print(f"{path}: {counted(len(arguments.traces), 'trace')}, {'not all VALID' if wrong else 'all VALID'}")
+    print("".join(f"{line}\n" for line in wrong), end="")
+    return 1 if wrong else 0
