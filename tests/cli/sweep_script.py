@@ -84,10 +84,10 @@ class SweepScript(local_script.TestCase):
                 self.assertTrue(done.stderr.startswith("sweep: error: "), done)
 
     def test_peer_refuses(self):
-        (self.folder / "torch.py").write_text("raise ImportError('hidden')\n")
+        (self.folder / "torch.py").write_text("raise ModuleNotFoundError('hidden', name='torch')\n")
         done = run(*PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
         self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.ENVIRONMENT, 1), done)
-        self.assertIn("install the package torch", done.stderr)
+        self.assertIn("has no module torch: install torch there, ", done.stderr)
         place = {**os.environ, "RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0"}
         for words in (["--node-size", "3"], ["-b", "2K", "-e", "1K"], ["-f", "1"], ["-b", "1T"],
                       ["--collective", "broadcast"],

@@ -172,10 +172,10 @@ class TrainShapes(local_script.TestCase):
 
     def test_peer_without_pytorch(self):
         """Its help needs none; training says what is missing, in one line."""
-        (self.folder / "torch.py").write_text("raise ImportError('hidden')\n")
+        (self.folder / "torch.py").write_text("raise ModuleNotFoundError('hidden', name='torch')\n")
         done = run(*PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
         self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.ENVIRONMENT, 1), done)
-        self.assertIn("install the package torch", done.stderr)
+        self.assertIn("has no module torch: install torch there, ", done.stderr)
         compile((zpp.SOURCE / "validation" / "zpp_validate" / "peers" / "gpt.py").read_text(), "gpt.py", "exec")
 
     def test_peer_refuses_sizes(self):
