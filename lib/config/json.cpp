@@ -92,11 +92,10 @@ std::optional<std::size_t> last_before(const std::string& text, std::size_t end)
   const bool closes = end < text.size() && (text[end] == '}' || text[end] == ']');
   const auto before = last_before(text, end);
   if (end == text.size()) {
-    throw Error(ExitCode::usage,
-                before ? fmt::format("{}:{}: malformed JSON: it ends before it is complete: close "
-                                     "what is open",
-                                     name, place_of(text, end))
-                       : fmt::format("{}: it is empty: at least {{}} is needed", name));
+    if (before) {
+      refuse_malformed(text, name, end, "it ends before it is complete: close what is open");
+    }
+    throw Error(ExitCode::usage, fmt::format("{}: it is empty: at least {{}} is needed", name));
   }
   if (closes && before && text[*before] == ',') {
     refuse_malformed(text, name, *before,

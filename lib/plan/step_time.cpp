@@ -114,11 +114,12 @@ zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero
   std::optional<std::size_t> last_update;
   for (std::size_t i = 0; i < offset; ++i) {
     Op& op = joined.ops[i];
-    (op.kind == OpKind::update ? updates : refreshes)[op.index] = i;
-    if (op.kind == OpKind::refresh && order.updates_on_host && last_update)
-      op.waits_on.push_back(*last_update);
-    if (op.kind == OpKind::refresh) last_refresh = i;
-    if (op.kind == OpKind::update) last_update = i;
+    if (op.kind == OpKind::update) {
+      updates[op.index] = last_update = i;
+    } else {
+      refreshes[op.index] = last_refresh = i;
+      if (order.updates_on_host && last_update) op.waits_on.push_back(*last_update);
+    }
     if (op.stream == StreamId::compute) others.push_back(i);
   }
   std::array<bool, zero::kStreams> begun{};

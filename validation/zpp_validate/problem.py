@@ -29,6 +29,11 @@ class Unfit(ValueError):
     """Why a file is of another kind, in words for the user."""
 
 
+def require(condition, reason):
+    if not condition:
+        raise Unfit(reason)
+
+
 def program(command):
     """What begins messages of `command`: the name of the program that runs it, where that says so."""
     return os.environ.get("ZEROPP_PROGRAM", "").partition(" ")[0] or f"zpp-validate {command}"

@@ -21,17 +21,14 @@ void StepOperations::wait_for_earlier(const Op& op, StepClock& clock) const {
     }
   } else if (op.kind == OpKind::forward && op.micro_step == 0) {  // the others come behind it
     const std::vector<std::size_t>& units = context_.plan.step.input.layers[op.index].units;
-    const auto is_refreshed = [&](std::size_t unit) { return refreshes(unit); };
-    if (std::ranges::none_of(units, is_refreshed)) return;
+    const auto waits_for = [&](std::size_t unit) {
+      return is_refreshed(context_.preset, context_.units()[unit]);
+    };
+    if (std::ranges::none_of(units, waits_for)) return;
     clock.waiting(waiting, [&] {
       for (const std::size_t unit : units) waiting.wait(refreshed_[unit]);
     });
   }
-}
-
-bool StepOperations::refreshes(std::size_t unit) const {
-  return context_.preset.shard_optimizer &&
-         (!context_.preset.shard_parameters || context_.units()[unit].persistent);
 }
 
 Finish StepOperations::gather(const Op& op, Phase phase) {

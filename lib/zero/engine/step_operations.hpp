@@ -78,8 +78,6 @@ class StepOperations {
   Finish refresh(const Op& op);
 
  private:
-  /// Whether a unit's resident weights are gathered after each update.
-  [[nodiscard]] bool refreshes(std::size_t unit) const;
   /// Whether the resident weights hold what the differences of a refresh can be added to.
   [[nodiscard]] bool refreshes_by_differences(const Op& op) const;
   void read_as_fp16(View weights, StreamHandle on) const;

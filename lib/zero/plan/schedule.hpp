@@ -120,6 +120,8 @@ struct StagePreset {
 };
 /// Preset of stage 0..3.
 StagePreset stage_preset(int stage);
+/// Whether a unit's whole weights, which every rank keeps, are gathered after each update.
+bool is_refreshed(const StagePreset& preset, const UnitPartition& unit);
 
 struct ScheduleInput {
   std::vector<UnitPartition> units;

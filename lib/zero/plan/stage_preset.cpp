@@ -22,4 +22,8 @@ StagePreset stage_preset(int stage) {
               "ZeRO stage " + std::to_string(stage) + " does not exist: use 0, 1, 2 or 3");
 }
 
+bool is_refreshed(const StagePreset& preset, const UnitPartition& unit) {
+  return preset.shard_optimizer && (!preset.shard_parameters || unit.persistent);
+}
+
 }  // namespace zeropp::zero

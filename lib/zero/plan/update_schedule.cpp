@@ -25,8 +25,8 @@ Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, bool initi
   ArenaPlanner arena;
   const bool updated = !ops.empty();
   std::optional<std::size_t> before;
-  for (std::size_t unit = 0; input.preset.shard_optimizer && unit < input.units.size(); ++unit) {
-    if (input.preset.shard_parameters && !input.units[unit].persistent) continue;
+  for (std::size_t unit = 0; unit < input.units.size(); ++unit) {
+    if (!is_refreshed(input.preset, input.units[unit])) continue;
     Op op{OpKind::refresh, unit};
     op.stream = StreamId::gather;
     op.bytes = input.unit_memory[unit].refresh_workspace;

@@ -12,14 +12,9 @@ import json
 import re
 
 from zpp_validate import command_line
-from zpp_validate.problem import MALFORMED, Problem, Unfit, part, reason_of
+from zpp_validate.problem import MALFORMED, Problem, part, reason_of, require
 
 CHUNK = 16 << 20
-
-
-def require(condition, reason):
-    if not condition:
-        raise Unfit(reason)
 
 
 def read_manifest(path):

@@ -13,18 +13,13 @@ import json
 import numpy as np
 
 from zpp_validate import command_line
-from zpp_validate.problem import MALFORMED, Unfit, part, reason_of
+from zpp_validate.problem import MALFORMED, part, reason_of, require
 from zpp_validate.readers import checkpoint_file, run_file, safetensors_file
 
 # Kept as [in, out].
 GPT2 = {"attn.qkv": "attn.c_attn", "attn.proj": "attn.c_proj", "mlp.fc": "mlp.c_fc", "mlp.proj": "mlp.c_proj"}
 NEAREST = {"F32": 0.0, "BF16": 2.0**-8, "F16": 2.0**-11}  # half a place, relative
 SMALLEST = 2.0**-25  # half of fp16's last place below its normal numbers
-
-
-def require(condition, reason):
-    if not condition:
-        raise Unfit(reason)
 
 
 def gpt2_name(name):
