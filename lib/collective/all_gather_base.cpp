@@ -96,6 +96,14 @@ void AllGatherBase::start_from_image(std::span<const std::byte> image, View full
   run(full, workspace, stream);
 }
 
+void AllGatherBase::start_from_workspace(View full, std::span<std::byte> workspace,
+                                         StreamHandle stream) {
+  require_images();
+  part_ = {};
+  image_ = {};
+  run(full, workspace, stream);
+}
+
 void AllGatherBase::run(View full, std::span<std::byte> workspace, StreamHandle stream) {
   require_view("an all-gather's result", full, span_of(plan_.parts, size()), plan_.result);
   require_workspace(workspace.size(), workspace_bytes());
@@ -130,17 +138,29 @@ View AllGatherBase::put_own_part() {
 
 std::vector<ImageChunk> AllGatherBase::image_chunks() const {
   std::vector<ImageChunk> chunks;
-  if (in_place() || plan_.feedback) return chunks;
+  if (!has_images()) return chunks;
   for (const GatherLayout::Piece& piece : layout_.pieces) {
     chunks.push_back({piece.chunk.first, piece.chunk.length, piece.packed, piece.image_bytes});
   }
   return chunks;
 }
 
-void AllGatherBase::require_image(std::size_t bytes) const {
-  if (in_place() || plan_.feedback) {
-    throw std::invalid_argument("collective: this all-gather has no images of parts to start from");
+std::vector<ImageChunk> AllGatherBase::sent_chunks() const {
+  std::vector<ImageChunk> chunks = image_chunks();
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const GatherLayout::Piece& piece = layout_.pieces[i];
+    chunks[i].offset = piece.offset + own_slot() * piece.image_bytes;
   }
+  return chunks;
+}
+
+void AllGatherBase::require_images() const {
+  if (has_images()) return;
+  throw std::invalid_argument("collective: this all-gather has no images of parts to start from");
+}
+
+void AllGatherBase::require_image(std::size_t bytes) const {
+  require_images();
   if (bytes >= part_bytes()) return;
   throw std::invalid_argument(
       fmt::format("collective: a part's image has {} bytes, {} were planned", bytes, part_bytes()));
@@ -172,13 +192,14 @@ void AllGatherBase::encode_chunk(const ConstView& part, const GatherLayout::Piec
   });
 }
 
-void AllGatherBase::encode(const Piece& piece, std::size_t index) {
-  if (image_.empty()) {
-    encode_chunk(part_, piece, slot(piece, index), stream_, key_);
-    return;
+void AllGatherBase::encode(const Piece& piece) {
+  std::byte* const image = slot(piece, own_slot());
+  if (part_.data != nullptr) {
+    encode_chunk(part_, piece, image, stream_, key_);
+  } else if (!image_.empty()) {
+    Stream::borrow(*device_.runtime, stream_)
+        .copy(image, image_.data() + piece.packed, piece.image_bytes);
   }
-  Stream::borrow(*device_.runtime, stream_)
-      .copy(slot(piece, index), image_.data() + piece.packed, piece.image_bytes);
 }
 
 void AllGatherBase::decode(const Piece& piece, std::size_t index, std::size_t images,

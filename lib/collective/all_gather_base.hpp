@@ -53,6 +53,8 @@ class AllGatherBase : public AllGather {
                     std::uint64_t key) final;
   void start_from_image(std::span<const std::byte> image, View full, std::span<std::byte> workspace,
                         StreamHandle stream) final;
+  [[nodiscard]] std::vector<ImageChunk> sent_chunks() const final;
+  void start_from_workspace(View full, std::span<std::byte> workspace, StreamHandle stream) final;
   void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return description_.workspace; }
   [[nodiscard]] comm::Bytes volume() const final { return description_.bytes; }
@@ -83,8 +85,11 @@ class AllGatherBase : public AllGather {
   /// Copies the own part to its place in the result, unless it lies there, and returns that: where
   /// parts are gathered in place.
   View put_own_part();
-  /// The own part's chunk -> slot `index`: encoded, or copied from the packed image.
-  void encode(const Piece& piece, std::size_t index);
+  /// The slot of the images that this rank makes.
+  [[nodiscard]] virtual std::size_t own_slot() const { return rank(); }
+  /// The own part's chunk -> own_slot(): encoded, or copied from the packed image, unless the run
+  /// started from what lies there.
+  void encode(const Piece& piece);
   /// Decodes `images` slots from `index` on into the parts of ranks first_rank, first_rank +
   /// rank_stride, ...
   void decode(const Piece& piece, std::size_t index, std::size_t images, std::size_t first_rank,
@@ -97,13 +102,16 @@ class AllGatherBase : public AllGather {
   Description description_;
   Meter meter_;
   std::vector<Piece> pieces_;
-  ConstView part_;  ///< empty in a run that started from an image
+  ConstView part_;  ///< empty in a run that started from images
   View full_;
   StreamHandle stream_;
 
  private:
-  /// Starts a run; part_, or image_, and key_ are set.
+  /// Starts a run from part_, image_ or, where both are empty, what lies in the workspace.
   void run(View full, std::span<std::byte> workspace, StreamHandle stream);
+  /// Whether the own part's chunks have images that others can make.
+  [[nodiscard]] bool has_images() const { return !in_place() && !plan_.feedback; }
+  void require_images() const;
   /// Checks that this plan has packed images, and that one of `bytes` bytes holds them.
   void require_image(std::size_t bytes) const;
   /// The part that start() or encode_image() was given, of the plan's elements.
@@ -115,7 +123,7 @@ class AllGatherBase : public AllGather {
   GatherLayout layout_;
   HopEncode encode_;
   std::span<std::byte> workspace_;
-  std::span<const std::byte> image_;  ///< that the run started from; empty: it encodes part_
+  std::span<const std::byte> image_;  ///< that the run started from, packed
   std::uint64_t key_ = 0;             ///< of the run's draws
 };
 

@@ -68,6 +68,14 @@ class AllGather {
   /// this call: the bits of start() with the part and the key that it was encoded from.
   virtual void start_from_image(std::span<const std::byte> image, View full,
                                 std::span<std::byte> workspace, StreamHandle stream) = 0;
+  /// Where runs have the images of the own part's chunks in their workspace: ImageChunk::offset
+  /// counts from its begin. Empty where image_chunks() is.
+  [[nodiscard]] virtual std::vector<ImageChunk> sent_chunks() const = 0;
+  /// Starts the all-gather of images that lie at sent_chunks() of the workspace already, written by
+  /// work before `stream`'s next: the bits of start() with the part and the key that they were
+  /// encoded from. Throws std::invalid_argument where there are none.
+  virtual void start_from_workspace(View full, std::span<std::byte> workspace,
+                                    StreamHandle stream) = 0;
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// Closed form: bytes that this rank sends in one run.

@@ -4,7 +4,7 @@ namespace zeropp::collective {
 
 void OneStepGather::begin() {
   for (Piece& piece : pieces_) {
-    encode(piece, rank());
+    encode(piece);
     start_transfer(piece);
   }
   // While others travel, and after every encoding: the result may lie over the part.

@@ -234,7 +234,8 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group) {
   const auto pieces = static_cast<double>(cost.pieces);
   const double part = whole / pieces;
   const double image = wire_bytes(shape.codec, shape.memory, shape.count) / pieces;
-  links.kernel(cost.start, shape.kept_image ? image + image : part + image);
+  if (shape.own != OwnImage::in_place)
+    links.kernel(cost.start, shape.own == OwnImage::copied ? image + image : part + image);
   switch (algorithm) {
     case GatherAlgorithm::two_level:
       links.on_rails(cost.start, image);

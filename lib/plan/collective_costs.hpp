@@ -28,14 +28,18 @@ struct ClusterGroup {
   [[nodiscard]] std::size_t ranks() const { return nodes * ranks_per_node; }
 };
 
+/// Where the image of the own part comes from: the gather encodes it, copies a kept one, or finds
+/// it where it is sent from.
+enum class OwnImage : std::uint8_t { encoded, copied, in_place };
+
 /// Every rank's `count` elements of `memory` to all, encoded with `codec`.
 struct GatherShape {
   std::string algorithm;  ///< resolved
   std::size_t count = 0;
   Dtype memory = Dtype::fp32;
   codec::CodecSpec codec;
-  std::size_t depth = 1;    ///< pieces that it is cut into, where the algorithm cuts
-  bool kept_image = false;  ///< the own part's image is there: it is copied, not made
+  std::size_t depth = 1;  ///< pieces that it is cut into, where the algorithm cuts
+  OwnImage own = OwnImage::encoded;
 
   bool operator==(const GatherShape&) const = default;
 };

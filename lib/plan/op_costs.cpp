@@ -154,7 +154,9 @@ class Costs {
         shape_of(options_.all_gather_algorithm,
                  zero::weight_gather(options_, unit(op.index), weight_codec(op.index),
                                      zero::training_phase(op)));
-    shape.kept_image = keeps_image(work_, op.index);
+    if (keeps_image(work_, op.index)) shape.own = OwnImage::copied;
+    if (op.kind == zero::OpKind::refresh && !op.initial && writes_refresh(work_, op.index))
+      shape.own = OwnImage::in_place;
     return uploading(op.index, gather(shape, sharding_));
   }
 

@@ -105,13 +105,11 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
   if (zero::keeps_weight_images(config_.zero)) {
     parts.push_back(
         {zero::kWeightImages, zero::weight_image_memory(config_.zero, plans.codecs, plans.units)});
-    const std::size_t tables =
-        zero::weight_image_table_memory(config_.zero, optim::kept_by(config_.optimizer),
-                                        plans.codecs, model_.units, plans.units, 0);
-    if (config_.backend == Backend::cuda && tables > 0) {
-      parts.push_back({zero::kWeightImageTables, tables});
-    }
   }
+  const std::size_t tables = zero::weight_image_table_memory(
+      config_.zero, optim::kept_by(config_.optimizer), plans.codecs, model_.units, plans.units, 0);
+  if (config_.backend == Backend::cuda && tables > 0)
+    parts.push_back({zero::kWeightImageTables, tables});
   for (const zero::MemoryPart& errors : zero::feedback_memory(config_.zero, buckets, job)) {
     if (errors.bytes > 0) parts.push_back(errors);
   }

@@ -30,6 +30,13 @@ bool keeps_image(const Workload& work, std::size_t unit) {
          zero::weight_image_bytes(work.config.zero, work.codecs, work.units, unit) > 0;
 }
 
+bool writes_refresh(const Workload& work, std::size_t unit) {
+  const zero::Options& options = work.config.zero;
+  return options.updates_encode_refreshes() && work.units[unit].persistent &&
+         optim::writes_images(optim::kept_by(work.config.optimizer).states) &&
+         zero::image_format(codec_of(work, unit), options.compute).has_value();
+}
+
 UpdateCosts::UpdateCosts(const Workload& work, const Cluster& cluster)
     : work_(work), cluster_(cluster) {
   if (!offloads()) return;
@@ -78,7 +85,7 @@ double UpdateCosts::normed_bytes(std::size_t unit) const {
 /// The rule reads the gradients, reads and writes the master weights and its states, and writes the
 /// weights. Where gathers read the master these are not written, but gathers read as many bytes
 /// more: with and without a shard in 16 bits a step takes the same time within 1 %
-/// (results/2x-NVIDIA-H200/memory). A kept image takes the place of these weights; what no update
+/// (results/2x-NVIDIA-H200/memory). An image takes the place of these weights; what no update
 /// encodes itself is read once more.
 double UpdateCosts::updated_bytes(std::size_t unit) const {
   const zero::Options& options = work_.config.zero;
@@ -86,7 +93,7 @@ double UpdateCosts::updated_bytes(std::size_t unit) const {
   const auto here = static_cast<double>(updated(unit) - away);
   const double kept = moment_bytes(work_.config.optimizer);
   const double moved = here * (kWide + 2 * (kWide + kept));
-  if (!keeps_image(work_, unit))
+  if (!keeps_image(work_, unit) && !writes_refresh(work_, unit))
     return moved + here * static_cast<double>(size_of(options.compute));
   const codec::CodecSpec& codec = codec_of(work_, unit);
   const auto image =

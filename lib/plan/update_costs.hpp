@@ -14,6 +14,9 @@ namespace zeropp::plan {
 /// Whether gathers of a unit's weights start from an image that its update made.
 bool keeps_image(const Workload& work, std::size_t unit);
 
+/// Whether a unit's refresh sends an image that its update wrote there.
+bool writes_refresh(const Workload& work, std::size_t unit);
+
 /// Refers to what it is made of. The options' offload is to what the cluster knows of.
 class UpdateCosts {
  public:

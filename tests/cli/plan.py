@@ -125,22 +125,25 @@ class Estimates(Program):
         self.assertEqual(told.code, zpp.ENVIRONMENT, told)
         self.assertNotIn("needs less memory", told.stderr)
 
-    def test_tables_of_kept_images_are_planned(self):
-        """As the checker derives them, and a search as an estimate."""
+    def test_tables_of_images_are_planned(self):
+        """Of kept ones and of those that units which persist send: as the checker derives them, and a search as an
+        estimate."""
         words = [*MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3", "--zero-quantized-weights",
                  "--weight-codec", "int8:256",
-                 "--no-zero-quantized-gradients", "--zero-hpz-partition-size", "1", "--keep-weight-images",
+                 "--no-zero-quantized-gradients", "--zero-hpz-partition-size", "1",
                  "--no-recompute-activations",
                  "--micro-batch-size", "1", "--all-gather-algorithm", "two-level",
                  "--reduce-scatter-algorithm", "2-hop"]
-        for backend in ("host", "cuda"):
-            _, plan = self.planned(*words, "--backend", backend)
-            self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK)
-            self.assertEqual("weight_image_tables" in plan["memory"]["name"], backend == "cuda")
-            _, found = self.planned("search", *words, "--backend", backend)
-            own = [size for size, codec in zip(found["candidates"]["memory"], found["candidates"]["weight_codec"])
-                   if codec == "int8:256"]
-            self.assertEqual(own, [plan["job"]["memory_bytes"]])
+        for backend, *images in (("host", "--keep-weight-images"), ("cuda", "--keep-weight-images"),
+                                 ("cuda", "--param-persistence-threshold", "1000000000000")):
+            with self.subTest(backend=backend, images=images):
+                _, plan = self.planned(*words, *images, "--backend", backend)
+                self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK)
+                self.assertEqual("weight_image_tables" in plan["memory"]["name"], backend == "cuda")
+                _, found = self.planned("search", *words, *images, "--backend", backend)
+                own = [size for size, codec in zip(found["candidates"]["memory"], found["candidates"]["weight_codec"])
+                       if codec == "int8:256"]
+                self.assertEqual(own, [plan["job"]["memory_bytes"]])
 
     def test_the_limit_of_the_device(self):
         """zpp_train's own limit: one byte less than a rank needs is said, and leaves a search nothing."""

@@ -1,7 +1,7 @@
 // ctest: name=contract6_all_gather np=1,2,3,4,5,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
 // Every all-gather algorithm with every codec, at every node size, for odd counts and every dtype:
 // bitwise the decoded image of every part, whatever the strides and the pipeline depth, and not a
-// byte between the parts touched; from an image of the part the same.
+// byte between the parts touched; the same from an image of the part, kept or in the workspace.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -158,7 +158,22 @@ Poisoned fp32_part(std::size_t count, int rank, float of) {
   return own;
 }
 
-TEST(AllGather, StartsFromAnImageOfThePart) {
+/// Puts the chunks of a packed image where runs send them from.
+void put_images(const AllGather& planned, std::span<const std::byte> image,
+                std::span<std::byte> workspace) {
+  const std::vector<ImageChunk> packed = planned.image_chunks();
+  const std::vector<ImageChunk> sent = planned.sent_chunks();
+  ASSERT_EQ(sent.size(), packed.size());
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    ASSERT_EQ(sent[i].first, packed[i].first);
+    ASSERT_EQ(sent[i].bytes, packed[i].bytes);
+    ASSERT_LE(sent[i].offset + sent[i].bytes, workspace.size());
+    test::stream().copy(workspace.data() + sent[i].offset, image.data() + packed[i].offset,
+                        sent[i].bytes);
+  }
+}
+
+TEST(AllGather, StartsFromAnImageOfThePartWhereverItLies) {
   const auto run = [](AllGather& planned, const AllGatherPlan& plan, std::size_t ranks,
                       const auto& start) {
     const test::OnDevice full(
@@ -210,6 +225,13 @@ TEST(AllGather, StartsFromAnImageOfThePart) {
           planned->encode_image(part.view, image.span(), on, test::kDrawKey);
           ASSERT_EQ(from_image(), expected);
           ASSERT_EQ(from_image(), expected) << "for the second time";
+          ASSERT_EQ(run(*planned, plan, n,
+                        [&](View full, std::span<std::byte> workspace) {
+                          put_images(*planned, image.span(), workspace);
+                          planned->start_from_workspace(full, workspace, on);
+                        }),
+                    expected)
+              << "from the workspace";
           planned->encode_image(other.view, image.span(), on, test::kDrawKey);
           ASSERT_EQ(from_image(), of_other);
           ASSERT_EQ(from_part(part.view), expected) << "from the part again";
@@ -231,6 +253,8 @@ TEST(AllGather, HasNoImagesWherePartsAreGatheredAsTheyLie) {
   const test::OnDevice part(fp32_part(1024, cluster.rank(), 1));
   const test::DeviceBytes image(4096);
   EXPECT_THROW(planned->encode_image(part.view, image.span(), {}, 0), std::invalid_argument);
+  EXPECT_TRUE(planned->sent_chunks().empty());
+  EXPECT_THROW(planned->start_from_workspace({}, {}, {}), std::invalid_argument);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // ctest: name=zero_weight_images np=1,2,3,4,6 cuda=mpi,nccl timeout=240 labels=sanitize
 // Kept images of weights: the parameters, losses, norms and bytes of training without them,
 // bit for bit, with every kind of codec, with what changes codecs or weights between gathers, and
-// with what else reads the weights; and the memory is what the closed form says.
+// with what else reads the weights; the memory is what the closed form says. And what updates write
+// for refreshes to send.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,14 +54,18 @@ struct ImageCase : EngineCase {
             kLength, kSequences, std::move(optimizer)) {}
 };
 
-std::size_t image_bytes(EngineCase& made) {
+/// Bytes of the part of this name; 0 where there is none.
+std::size_t memory_of(ImageCase& made, const char* name) {
   std::size_t bytes = 0;
   for (const zero::MemoryReport& row : made.engine().memory()) {
     EXPECT_EQ(row.actual, row.predicted) << row.name;
-    if (row.name == zero::kWeightImages) bytes = row.actual;
+    if (row.name == name) bytes = row.actual;
   }
   return bytes;
 }
+
+std::size_t image_bytes(ImageCase& made) { return memory_of(made, zero::kWeightImages); }
+std::size_t table_bytes(ImageCase& made) { return memory_of(made, zero::kWeightImageTables); }
 
 /// Trains with images and without; evaluations lie between steps.
 void expect_training_without_images(const zero::Options& options, std::size_t bad_step = kNoBadStep,
@@ -132,11 +137,7 @@ TEST(WeightImages, AreCountedByWhatMadeThem) {
     auto& counters = made.recorder().counters;
     EXPECT_EQ(counters["weight_images_by_updates"], by_updates ? units * kTaken : 0U);
     EXPECT_EQ(counters["weight_images_encoded"], units * (by_updates ? 1 : 1 + kTaken));
-    std::size_t tables = 0;
-    for (const zero::MemoryReport& row : made.engine().memory()) {
-      if (row.name == zero::kWeightImageTables) tables = row.actual;
-    }
-    EXPECT_EQ(tables > 0, by_updates);
+    EXPECT_EQ(table_bytes(made) > 0, by_updates);
   }
 }
 
@@ -172,6 +173,49 @@ TEST(WeightImages, GiveItWithUpdatesInBackwardKeptWeightsAndUnitsThatStay) {
   expect_training_without_images(options);
   options.persistence_threshold = 7000;  // the embedding, of three units
   expect_training_without_images(options);
+}
+
+/// Units that persist are sent as their updates wrote them, on a GPU. Where updates take place in
+/// backward they are encoded for it.
+void expect_refreshes_as_encoded(zero::Options options, std::size_t bad_step = kNoBadStep) {
+  options.persistence_threshold = 1'000'000'000;  // all units
+  ImageCase written(options, bad_step);
+  options.update_in_backward = true;
+  ImageCase encoded(options, bad_step);
+  const Outcome expected = encoded.train(5, 2);
+  const Outcome outcome = written.train(5, 2);
+  EXPECT_EQ(outcome.hash, expected.hash);
+  EXPECT_EQ(outcome.losses, expected.losses);
+  EXPECT_EQ(outcome.sent, expected.sent);
+  EXPECT_EQ(table_bytes(written) > 0, device().backend == Backend::cuda);
+  EXPECT_EQ(table_bytes(encoded), 0U);
+  EXPECT_EQ(image_bytes(written), 0U);
+}
+
+TEST(WeightImages, OfUnitsThatStayAreSentAsTheirUpdatesWroteThem) {
+  for (const char* algorithm : {"flat", "direct", "native-images", "two-level"}) {
+    for (const char* codec : {"int8:256", "int4:64"}) {
+      for (const std::size_t depth : {1U, 3U}) {
+        SCOPED_TRACE(std::string(algorithm) + " " + codec + " depth " + std::to_string(depth));
+        zero::Options options = image_options(codec);
+        options.all_gather_algorithm = algorithm;
+        options.pipeline_depth = depth;
+        expect_refreshes_as_encoded(options);
+      }
+    }
+  }
+}
+
+TEST(WeightImages, OfUnitsThatStayFollowCodecsThatChange) {
+  zero::Options options = image_options("int8:128");
+  options.codec_schedule = {
+      {.from_step = 1, .units = {"block"}, .weight_codec = parse_codec("int4:64")},
+      {.from_step = 2, .weight_codec = parse_codec("int6:32+asym+sr")},
+      {.from_step = 3, .units = {"head"}, .weight_codec = parse_codec("none")},
+      {.from_step = 4, .weight_codec = parse_codec("int4:32")}};
+  expect_refreshes_as_encoded(options);
+  options.overlap_comm = false;
+  expect_refreshes_as_encoded(options);
 }
 
 TEST(WeightImages, GiveItWhereErrorsAreMeasured) {

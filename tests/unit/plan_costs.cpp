@@ -138,9 +138,16 @@ TEST(PlanCosts, CodecsShortenTransfers) {
   EXPECT_NEAR(seconds_on(cost.finish, Resource::gpu), 12 * (image + kShard) / 1e12, 1e-12);
   EXPECT_NEAR(seconds_on(cost.start, Resource::gpu), (kShard + image) / 1e12, 1e-12);
   // An image that is kept is read and written.
-  const OpCost kept = gather_cost({"two-level", kCount, Dtype::bf16, int8, 1, true}, place);
+  const auto from = [&](OwnImage own) {
+    return gather_cost({"two-level", kCount, Dtype::bf16, int8, 1, own}, place);
+  };
+  const OpCost kept = from(OwnImage::copied);
   EXPECT_NEAR(seconds_on(kept.start, Resource::gpu), 2 * image / 1e12, 1e-12);
   EXPECT_NEAR(seconds_on(kept.finish, Resource::gpu), seconds_on(cost.finish, Resource::gpu), 0);
+  // One that an update wrote where it is sent from takes no kernel.
+  const OpCost written = from(OwnImage::in_place);
+  EXPECT_EQ(seconds_on(written.start, Resource::gpu), 0);
+  EXPECT_NEAR(seconds_on(written, Resource::rails), seconds_on(cost, Resource::rails), 0);
 }
 
 TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
@@ -489,7 +496,7 @@ TEST(PlanCosts, ShapesAreThoseOfTheirPlans) {
                                          .codec = int8,
                                          .depth = 3,
                                          .label = {"weights", "forward"}};
-  EXPECT_EQ(shape_of("flat", gather), (GatherShape{"flat", kCount, Dtype::bf16, int8, 3, false}));
+  EXPECT_EQ(shape_of("flat", gather), (GatherShape{"flat", kCount, Dtype::bf16, int8, 3}));
   collective::ReduceScatterPlan reduce{.parts = collective::Parts::dense(kCount),
                                        .memory = Dtype::fp32,
                                        .plain = Dtype::bf16,

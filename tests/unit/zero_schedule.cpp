@@ -375,6 +375,7 @@ TEST(Schedule, AHostThatWaitsEndsReductionsInTime) {
     in.exchanges = in.hpz && pick(2) == 1;
     in.reuse_elements = pick(3) * 700;
     in.max_live_elements = 500 + pick(4000);
+    in.updates_encode = pick(2) == 1;
     if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
     for (std::size_t b = 0; b < in.buckets.size(); ++b) {
       in.bucket_memory[b].workspace =
@@ -504,7 +505,7 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
         } else if (op.kind == OpKind::gather_over_replicas) {
           add(op.result, in.bucket_memory[op.index].replica_image, i);
           add(op.workspace, in.bucket_memory[op.index].replica_gather_workspace, i);
-        } else if (op.kind == OpKind::refresh) {
+        } else if (op.kind == OpKind::refresh || op.kind == OpKind::update) {
           add(op.workspace, in.unit_memory[op.index].refresh_workspace, i);
         }
       }

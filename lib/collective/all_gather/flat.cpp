@@ -15,7 +15,7 @@ class Flat final : public AllGatherBase {
  private:
   void begin() override {
     for (Piece& piece : pieces_) {
-      encode(piece, rank());
+      encode(piece);
       if (size() > 1) step(piece, 0);
     }
   }

@@ -24,7 +24,7 @@ class Native final : public AllGatherBase {
               stream_);
         });
       } else {
-        encode(piece, rank());
+        encode(piece);
         const std::size_t elements = piece.image_bytes / size_of(plan_.memory);
         const View images(slot(piece, 0), size() * elements, plan_.memory, full_.kind);
         const View own = images.part(rank() * elements, elements);

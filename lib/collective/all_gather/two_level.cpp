@@ -21,10 +21,15 @@ class TwoLevel final : public AllGatherBase {
 
   // Slot local * K + node: what one rail brings lies together, so it is one message inside the
   // node.
+  [[nodiscard]] std::size_t own_slot() const override {
+    return static_cast<std::size_t>(node_.rank()) * nodes() +
+           static_cast<std::size_t>(rail_.rank());
+  }
+
   void begin() override {
     const auto local = static_cast<std::size_t>(node_.rank());
     for (Piece& piece : pieces_) {
-      encode(piece, local * nodes() + static_cast<std::size_t>(rail_.rank()));
+      encode(piece);
       piece.work = meter_.all_gather_in_place(rail_, slot(piece, local * nodes()),
                                               piece.image_bytes, piece.image_bytes, stream_);
     }

@@ -35,6 +35,7 @@ RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options&
              {.device = context.device,
               .memory = context.device.memory,
               .stream = context.compute().handle()}),
+      image_updates_(context),
       updated_(context.units().size()) {
   const std::vector<UnitPartition>& units = context.units();
   const std::vector<bool> on_file = weights_on_file(units, context.options.offload_param);
@@ -76,7 +77,18 @@ std::vector<UnitArrays> RankOptimizer::device_arrays() const {
 }
 
 void RankOptimizer::prepare_images() {
-  if (images_) images_->prepare_updates(shard_, device_arrays());
+  const std::vector<UnitArrays> arrays = device_arrays();
+  for (std::size_t u = 0; images_ && u < arrays.size(); ++u) {
+    if (images_->memory(u) == nullptr) continue;
+    image_updates_.prepare(shard_, u, arrays[u], images_->memory(u),
+                           &collective::AllGather::image_chunks);
+  }
+  if (!context_.options.updates_encode_refreshes()) return;
+  for (const Op& op : context_.plan.step.update.ops) {
+    if (op.kind != OpKind::refresh) continue;
+    image_updates_.prepare(shard_, op.index, arrays[op.index], memory_.workspace(op).data(),
+                           &collective::AllGather::sent_chunks);
+  }
 }
 
 void RankOptimizer::begin_step(const Stream& compute) {
@@ -87,10 +99,10 @@ void RankOptimizer::update(const Op& op, std::uint64_t t, float gradient_scale, 
   const std::size_t unit = op.index;
   const Stream& on = context_.executor.stream(op.stream);
   const std::uint64_t version = context_.progress.version + 1;  // of the weights that it makes
-  const auto image = images_ ? images_->updated_image(unit) : std::nullopt;
+  const auto image = image_updates_.image(unit);
   if (image) {
     shard_.update_image(*image, t, gradient_scale, clip, on.handle());
-    images_->set_written(unit, version);
+    if (images_ && images_->has(unit)) images_->set_written(unit, version);
   } else {
     shard_.update(unit, t, gradient_scale, clip, on.handle());
   }

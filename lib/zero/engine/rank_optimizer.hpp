@@ -13,6 +13,7 @@
 #include "lib/base/async_file.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/image_updates.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/weight_images.hpp"
 #include "lib/zero/optimizer/file_weights.hpp"
@@ -28,8 +29,9 @@ class RankOptimizer {
   RankOptimizer(const EngineContext& context, const optim::Options& options,
                 const RankMemory& memory);
 
-  /// Prepares updates that write images of weights themselves. Called once, when the collectives of
-  /// the context are made. Throws Error(environment) when there is no memory.
+  /// Prepares updates that write images of weights themselves: kept ones, and those that refreshes
+  /// send. Called once, when the collectives of the context are made. Throws Error(environment)
+  /// when there is no memory.
   void prepare_images();
 
   /// Gradients are final where `compute` is now. Before the updates of a step, of all units in
@@ -60,6 +62,11 @@ class RankOptimizer {
   /// The part of the operation's workspace behind the shard that shard_to_gather() has put there.
   [[nodiscard]] std::span<std::byte> workspace_behind_shard(const Op& op) const;
 
+  /// Whether the unit's update writes what its refresh sends, with the codec in force, into the
+  /// workspace that the update schedule gives both.
+  [[nodiscard]] bool writes_refresh(std::size_t unit) const {
+    return context_.units()[unit].persistent && image_updates_.image(unit).has_value();
+  }
   /// Images that gathers of weights start from; null: none are kept.
   [[nodiscard]] WeightImages* images() { return images_ ? &*images_ : nullptr; }
   [[nodiscard]] const WeightImages* images() const { return images_ ? &*images_ : nullptr; }
@@ -89,6 +96,7 @@ class RankOptimizer {
   std::optional<FileWeights> file_weights_;
   std::optional<OffloadedOptimizer> offloaded_;
   std::optional<WeightImages> images_;
+  ImageUpdates image_updates_;
   std::vector<Event> updated_;  ///< by unit
   double host_seconds_ = 0;
 };

@@ -190,7 +190,11 @@ Finish StepOperations::refresh(const Op& op) {
                                                      stream_of(op), draws);
   } else {
     gather = &context_.weight_gather.global(op.index, phase);
-    gather->start(shard, resident, workspace, stream_of(op), draws);
+    if (!op.initial && optimizer_.writes_refresh(op.index)) {
+      gather->start_from_workspace(resident, workspace, stream_of(op));
+    } else {
+      gather->start(shard, resident, workspace, stream_of(op), draws);
+    }
   }
   return [this, &op, gather, resident](StreamHandle end) {
     gather->finish(end);

@@ -1,60 +1,16 @@
 #include "lib/zero/engine/weight_images.hpp"
 
-#include "lib/base/checked.hpp"
 #include "lib/zero/plan/draw_keys.hpp"
-#include "lib/zero/plan/image_format.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::zero {
-
-namespace {
-
-/// Where an update writes the chunks of an image in `memory`.
-std::vector<ImageRange> ranges_of(const std::vector<collective::ImageChunk>& chunks,
-                                  const codec::Codec& codec, std::byte* memory) {
-  std::vector<ImageRange> ranges;
-  for (const collective::ImageChunk& chunk : chunks) {
-    const std::size_t scales = codec.scale_offset(chunk.length);
-    const std::size_t blocks = ceil_div(chunk.length, codec.block());
-    ranges.push_back({.elements = {chunk.first, chunk.length},
-                      .codes = memory + chunk.offset,
-                      .scales = memory + chunk.offset + scales,
-                      .padding = chunk.bytes - scales - blocks * codec.scale_bytes()});
-  }
-  return ranges;
-}
-
-}  // namespace
 
 WeightImages::WeightImages(const EngineContext& context) : context_(context) {
   for (std::size_t u = 0; u < context.units().size(); ++u) {
     const std::size_t bytes =
         weight_image_bytes(context.options, context.plan.codecs, context.units(), u);
     kept_.push_back({Buffer(bytes, context.device.memory)});
-    kept_.back().updated.resize(context.plan.codecs.weights(u).size());
   }
-}
-
-void WeightImages::prepare_updates(OptimizerShard& shard, std::span<const UnitArrays> arrays) {
-  if (!shard.encodes()) return;
-  for (std::size_t u = 0; u < kept_.size(); ++u) {
-    if (kept_[u].memory.bytes() == 0) continue;
-    const std::vector<codec::CodecSpec>& codecs = context_.plan.codecs.weights(u);
-    for (std::size_t i = 0; i < codecs.size(); ++i) {
-      const auto format = image_format(codecs[i], context_.options.compute);
-      if (!format) continue;
-      const codec::Codec codec(codecs[i], context_.options.compute);
-      const std::vector<ImageRange> ranges =
-          ranges_of(context_.weight_gather.global(u, Phase::forward, i).image_chunks(), codec,
-                    kept_[u].memory.data());
-      kept_[u].updated[i] =
-          shard.add_image(context_.model.units()[u], u, arrays[u], *format, ranges);
-    }
-  }
-}
-
-std::optional<std::size_t> WeightImages::updated_image(std::size_t unit) const {
-  return kept_[unit].updated[codec_of(unit)];
 }
 
 void WeightImages::set_written(std::size_t unit, std::uint64_t version) {

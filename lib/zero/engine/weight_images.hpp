@@ -11,13 +11,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "lib/device/buffer.hpp"
 #include "lib/zero/engine/engine_context.hpp"
-#include "lib/zero/optimizer/optimizer_shard.hpp"
 
 namespace zeropp::zero {
 
@@ -27,13 +25,8 @@ class WeightImages {
   /// Throws Error(environment) when there is no memory.
   explicit WeightImages(const EngineContext& context);
 
-  /// Prepares updates of `shard` that write images, of the units and codecs that it has a kernel
-  /// for. `arrays`: by unit, those of the shard's constructor. Called once, when the collectives of
-  /// the context are made. Throws Error(environment) when there is no memory.
-  void prepare_updates(OptimizerShard& shard, std::span<const UnitArrays> arrays);
-  /// The image, by its number in OptimizerShard, that an update of the unit can write in the codec
-  /// in force; empty: encode() is to follow the update.
-  [[nodiscard]] std::optional<std::size_t> updated_image(std::size_t unit) const;
+  /// Memory of the unit's image, which an update may write; null where the unit has none.
+  [[nodiscard]] std::byte* memory(std::size_t unit) { return kept_[unit].memory.data(); }
   /// Says that the update has written the unit's image, of weights of `version`. Counted.
   void set_written(std::size_t unit, std::uint64_t version);
 
@@ -58,8 +51,6 @@ class WeightImages {
     Buffer memory;
     std::uint64_t version = kNone;
     std::size_t codec = 0;  ///< index among the unit's codecs
-    /// By codec: updated_image(); empty where there is none.
-    std::vector<std::optional<std::size_t>> updated = {};
   };
   [[nodiscard]] std::size_t codec_of(std::size_t unit) const {
     return context_.plan.choice.weights[unit];

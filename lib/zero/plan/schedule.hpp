@@ -84,7 +84,9 @@ struct Op {
   /// Arena offset of what it makes (weights, gradients, sum). A reduction has none where its sum
   /// goes straight into the gradient shard: reduces_into_shard() in schedule.cpp decides that.
   std::size_t result = kNoMemory;
-  std::size_t workspace = kNoMemory;    ///< arena offset of what it borrows until it is waited for
+  /// Arena offset of what it borrows until it is waited for; update: of its unit's refresh, which
+  /// it may write to (ScheduleInput::updates_encode).
+  std::size_t workspace = kNoMemory;
   std::vector<std::size_t> waits_on{};  ///< earlier operations, by index in the schedule
 };
 
@@ -133,6 +135,8 @@ struct ScheduleInput {
   StagePreset preset{};
   bool hpz = false;
   bool exchanges = false;      ///< hpZ's shards are brought up to date along the rails
+  /// Updates may write what their units' refreshes send, into the workspaces of these.
+  bool updates_encode = false;
   bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step
   std::size_t micro_steps = 1;
   /// Elements of weights that may be prefetched; where it is not 0, those of the next two uses are,

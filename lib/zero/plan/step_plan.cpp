@@ -32,6 +32,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.preset = stage_preset(options.stage);
   input.hpz = options.has_secondary();
   input.exchanges = options.exchanges_differences();
+  input.updates_encode = options.updates_encode_refreshes();
   input.over_replicas =
       !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;
   input.micro_steps = options.accumulation_steps;

@@ -1,6 +1,9 @@
 // Schedules between the passes over the layers: the optimizer, and whole weights that are made from
 // shards.
-#include <optional>
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
 
 #include "lib/zero/plan/arena_planner.hpp"
 #include "lib/zero/plan/schedule.hpp"
@@ -9,33 +12,40 @@ namespace zeropp::zero {
 
 namespace {
 
-void update_all(const ScheduleInput& input, std::vector<Op>& ops) {
-  for (std::size_t unit = 0; unit < input.units.size(); ++unit) {
-    Op op{OpKind::update, unit};
-    if (input.preset.shard_parameters) op.stream = StreamId::update;
-    ops.push_back(op);
-  }
-}
+/// Workspaces of refreshes that lie side by side: one refresh is encoded while the one before it is
+/// sent and the one before that decoded.
+constexpr std::size_t kInFlight = 3;
 
-/// Refreshes whole weights from the shards that were updated, or initialised: at stages 1 and 2,
-/// and of units that persist at stage 3. `ops`: the updates, by unit, or nothing. `initial`: before
-/// the first step. The workspaces of two refreshes lie side by side: one is encoded while the one
-/// before it is sent or decoded.
-Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, bool initial) {
+/// Updates, unless they are part of backward or there are none (`updated`), each with the refresh
+/// of the unit's whole weights behind it, where they are made from shards: at stages 1 and 2, and
+/// of units that persist at stage 3. `initial`: before the first step.
+Schedule update_and_refresh(const ScheduleInput& input, bool updated, bool initial) {
   ArenaPlanner arena;
-  const bool updated = !ops.empty();
-  std::optional<std::size_t> before;
+  std::vector<Op> ops;
+  std::deque<std::size_t> in_flight;  // refreshes whose workspaces are not released
   for (std::size_t unit = 0; unit < input.units.size(); ++unit) {
-    if (!is_refreshed(input.preset, input.units[unit])) continue;
-    Op op{OpKind::refresh, unit};
-    op.stream = StreamId::gather;
-    op.bytes = input.unit_memory[unit].refresh_workspace;
-    op.initial = initial;
-    if (updated) op.waits_on = {unit};
-    op.workspace = arena.allocate(op.bytes, op.waits_on);
-    if (before) arena.release(ops[*before].workspace, {*before});
-    before = ops.size();
-    ops.push_back(std::move(op));
+    Op update{OpKind::update, unit};
+    Op refresh{OpKind::refresh, unit};
+    const bool refreshes = is_refreshed(input.preset, input.units[unit]);
+    if (input.preset.shard_parameters) update.stream = StreamId::update;
+    refresh.stream = StreamId::gather;
+    refresh.bytes = input.unit_memory[unit].refresh_workspace;
+    refresh.initial = initial;
+    if (refreshes) {
+      Op& first = updated && input.updates_encode ? update : refresh;
+      first.workspace = arena.allocate(refresh.bytes, first.waits_on);
+      refresh.workspace = first.workspace;
+    }
+    if (updated) {
+      refresh.waits_on.push_back(ops.size());
+      ops.push_back(std::move(update));
+    }
+    if (!refreshes) continue;
+    in_flight.push_back(ops.size());
+    ops.push_back(std::move(refresh));
+    if (in_flight.size() < kInFlight) continue;
+    arena.release(ops[in_flight.front()].workspace, {in_flight.front()});
+    in_flight.pop_front();
   }
   return {std::move(ops), arena.peak()};
 }
@@ -43,11 +53,11 @@ Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, bool initi
 }  // namespace
 
 Schedule make_update_schedule(const ScheduleInput& input) {
-  std::vector<Op> ops;
-  if (!input.slabs.enabled()) update_all(input, ops);
-  return refresh_all(input, std::move(ops), false);
+  return update_and_refresh(input, !input.slabs.enabled(), false);
 }
 
-Schedule make_initial_schedule(const ScheduleInput& input) { return refresh_all(input, {}, true); }
+Schedule make_initial_schedule(const ScheduleInput& input) {
+  return update_and_refresh(input, false, true);
+}
 
 }  // namespace zeropp::zero

@@ -59,10 +59,12 @@ std::size_t weight_image_table_memory(const Options& options, const optim::Kept&
                                       const std::vector<Unit>& model_units,
                                       const std::vector<UnitPartition>& units,
                                       std::size_t shard_rank) {
-  if (!keeps_weight_images(options) || !optim::writes_images(kept.states)) return 0;
+  if (!optim::writes_images(kept.states)) return 0;
   std::size_t bytes = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (units[u].persistent) continue;
+    const bool writes = units[u].persistent ? options.updates_encode_refreshes()
+                                            : keeps_weight_images(options);
+    if (!writes) continue;
     const std::size_t shard = shard_rank * units[u].shard;
     for (const codec::CodecSpec& spec : codecs.weights(u)) {
       if (!image_format(spec, options.compute)) continue;

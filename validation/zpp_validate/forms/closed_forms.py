@@ -188,7 +188,7 @@ class Run:
         that this one goes on from; `found`: what copies of the weights it goes on from, as in /weight_copies.
         `averaged_batches`: of an evaluation after all steps, for which every rank is given other weights."""
         s = self.settings
-        volume = Volume(images=KeptImages(s.updates_write_images()) if s.keeps_images else None)
+        volume = Volume(images=KeptImages(s.updates_encode()) if s.keeps_images else None)
         if s.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
         self.begin(first, found, volume)

@@ -31,7 +31,10 @@ class Memory:
         if self.settings.offload:
             rows |= self.offloaded()
         if self.settings.keeps_images:
-            rows |= self.kept_images()
+            rows["weight_images"] = sum(map(self.image_of_shard, self.layout.sharded))
+        tables = self.image_tables()
+        if tables:
+            rows["weight_image_tables"] = tables
         rows |= ErrorFeedback(self.settings, self.layout).memory()
         if self.settings.adaptive:
             rows["adaptive_bits"] = self.sampled()
@@ -87,11 +90,10 @@ class Memory:
         s = self.settings
         return s.offload.memory(self.layout.updated, s.element_bytes, s.optimizer_states, s.moment_bytes)
 
-    def kept_images(self):
-        """Wire images of the own shards, and the tables by which updates on a GPU write them, where there are some."""
-        rows = {"weight_images": sum(map(self.image_of_shard, self.layout.sharded))}
-        tables = self.image_tables() if self.settings.updates_write_images() else 0
-        return rows | ({"weight_image_tables": tables} if tables else {})
+    def encoded_by_updates(self):
+        """Units whose updates on a GPU write images: kept ones, and what is sent of units that persist."""
+        kept = self.layout.sharded if self.settings.keeps_images and self.settings.updates_encode() else []
+        return [*kept, *(self.layout.persistent if self.settings.updates_encode_refreshes() else [])]
 
     def image_of_shard(self, unit):
         """Bytes that are kept of what a gather of the unit sends of a rank's shard, in the largest of its codecs."""
@@ -99,9 +101,10 @@ class Memory:
                     for codec in self.table.weight_codecs(unit) if codec != "none"), default=0)
 
     def image_tables(self):
-        """Bytes of the tables of the first rank's shards, of each unit and each of its codecs that updates write."""
+        """Bytes of the tables by which updates write images: of the first rank's shards, of each unit and each of its
+        codecs that they write."""
         total, depth = 0, 1 if self.settings.all_gather in UNCUT else self.settings.pipeline_depth
-        for unit in self.layout.sharded:
+        for unit in self.encoded_by_updates():
             tensors = list(zip(tensor_offsets(self.layout.tensors[unit]), self.layout.tensors[unit]))
             for codec in filter(is_fused, self.table.weight_codecs(unit)):
                 total += sum(table_bytes(tensors, *chunk)

@@ -135,9 +135,15 @@ class Settings:
         """Weight differences are added to the weights that every rank holds."""
         return bool(self.differences) and not self.on_rails()
 
-    def updates_write_images(self):
-        """The optimizer's updates write kept images of weights themselves."""
-        return self.keeps_images and self.on_gpus and self.optimizer_states == FUSED_MOMENTS
+    def updates_encode(self):
+        """The optimizer's updates can write images of weights themselves."""
+        return self.on_gpus and self.optimizer_states == FUSED_MOMENTS
+
+    def updates_encode_refreshes(self):
+        """They write what is sent of units that persist, where masters on the GPU are gathered, whole and behind the
+        updates of a step."""
+        return (self.updates_encode() and self.stage == 3 and not self.offload and not self.differences
+                and not self.update_in_backward)
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
