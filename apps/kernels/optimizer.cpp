@@ -393,7 +393,6 @@ std::vector<Case> updates_with_image(const Choice& choice) {
       if (!zero::image_format(spec, rounded)) continue;
       for (const Moments moments : kEveryKind) {
         for (const bool in_one_pass : {false, true}) {
-          if (in_one_pass && choice.backend != Backend::cuda) continue;
           const std::string image = fmt::format("{}:{}", in_one_pass ? "one-kernel" : "two-kernels",
                                                 codec::to_string(spec));
           cases.push_back(

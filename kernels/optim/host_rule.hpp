@@ -9,6 +9,7 @@
 #include "kernels/core/half.hpp"
 #include "kernels/core/host_for.hpp"
 #include "kernels/core/view.hpp"
+#include "kernels/optim/host_image.hpp"
 #include "kernels/optim/registry.hpp"
 
 namespace zeropp::optim {
@@ -132,12 +133,33 @@ void host_update(const Options& options, const Step& step, Dtype narrow,
 }
 
 template <class Rule>
+void host_update_tiles(const Options& options, const Step& step, const ImageFormat& format,
+                       std::span<const UpdatePiece> pieces, std::span<const ImageTile> tiles,
+                       StreamHandle) {
+  Rule::with_update(options, [&]<class Update>(Update) {
+    with_moments<Update::states>(options.moments, [&](auto kind) {
+      host_for("update_tiles", tiles.size(),
+               [=, c = Update::constants(options, step.t)](std::size_t i) {
+                 for (const UpdatePiece& piece : pieces.subspan(tiles[i].first, tiles[i].pieces)) {
+                   update_piece<Update, float, kind()>(step, c, piece,
+                                                       std::make_index_sequence<Update::states>());
+                 }
+                 encode_tile(tiles[i], format);
+               });
+    });
+  });
+}
+
+template <class Rule>
 Variant rule_variant(const Options& options) {
   Variant variant{.host = host_update<Rule>, .cuda = cuda_update<Rule>()};
   Rule::with_update(options, [&]<class Update>(Update) {
     static_assert(Update::states <= kMostStates);
     variant.states = Update::states;
-    if (writes_images(Update::states)) variant.cuda_tiles = cuda_update_tiles<Rule>();
+    if (writes_images(Update::states)) {
+      variant.host_tiles = host_update_tiles<Rule>;
+      variant.cuda_tiles = cuda_update_tiles<Rule>();
+    }
     std::ranges::copy(Update::is_signed, variant.is_signed.begin());
   });
   return variant;

@@ -35,14 +35,15 @@ struct Variant {
   std::array<bool, kMostStates> is_signed{};  ///< of each, whether it can be negative
   UpdatePieces host = nullptr;
   UpdatePieces cuda = nullptr;       ///< null in a build without CUDA
-  UpdateTiles cuda_tiles = nullptr;  ///< null there, and without writes_images()
+  UpdateTiles host_tiles = nullptr;  ///< null without writes_images()
+  UpdateTiles cuda_tiles = nullptr;  ///< null there, and in a build without CUDA
 
   [[nodiscard]] UpdatePieces on(MemoryKind memory) const {
     return memory == MemoryKind::device ? cuda : host;
   }
   /// Null where nothing updates and encodes in one pass.
   [[nodiscard]] UpdateTiles tiles_on(MemoryKind memory) const {
-    return memory == MemoryKind::device ? cuda_tiles : nullptr;
+    return memory == MemoryKind::device ? cuda_tiles : host_tiles;
   }
 };
 

@@ -19,7 +19,7 @@ struct ImageFormat {
   bool operator==(const ImageFormat&) const = default;
 };
 
-/// Whether an optimizer that keeps `states` moments has updates that write images: on a GPU.
+/// Whether an optimizer that keeps `states` moments has updates that write images.
 constexpr bool writes_images(std::size_t states) { return states == kMostStates; }
 
 /// The smallest and the largest block.

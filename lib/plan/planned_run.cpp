@@ -108,8 +108,7 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
   }
   const std::size_t tables = zero::weight_image_table_memory(
       config_.zero, optim::kept_by(config_.optimizer), plans.codecs, model_.units, plans.units, 0);
-  if (config_.backend == Backend::cuda && tables > 0)
-    parts.push_back({zero::kWeightImageTables, tables});
+  if (tables > 0) parts.push_back({zero::kWeightImageTables, tables});
   for (const zero::MemoryPart& errors : zero::feedback_memory(config_.zero, buckets, job)) {
     if (errors.bytes > 0) parts.push_back(errors);
   }

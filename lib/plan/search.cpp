@@ -217,8 +217,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
         const model::Description& model = computations.of(*config);
         plans.emplace(topology, model.units, model.layers);
       }
-      const SharedPlan plan =
-          plans->plan(config->zero, optim::kept_by(config->optimizer), *config->backend);
+      const SharedPlan plan = plans->plan(config->zero, optim::kept_by(config->optimizer));
       for (const bool recompute : space.recompute) {
         config->model.recompute_activations = recompute;
         ++result.possible;

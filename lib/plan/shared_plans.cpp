@@ -261,7 +261,7 @@ const zero::StepPlan& SharedPlans::schedules(const zero::Options& options, const
   });
 }
 
-SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept, Backend backend) {
+SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept) {
   const zero::Options options = with_few_micro_steps(asked);
   const Gathers& global = gathers(options);
   const Gathers* secondary = options.has_secondary() ? &secondary_gathers(options) : nullptr;
@@ -281,10 +281,8 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, const optim::Kept& kept
       zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,
                          kept, options.offload_optimizer, options.offload_param, plan.input.slabs));
   made.state += zero::weight_image_memory(options, codecs(options), partition(options));
-  if (backend == Backend::cuda) {
-    made.state += zero::weight_image_table_memory(options, kept, codecs(options), units_,
-                                                  partition(options), 0);
-  }
+  made.state += zero::weight_image_table_memory(options, kept, codecs(options), units_,
+                                                partition(options), 0);
   made.arena = plan.arena_bytes();
   made.copied_over_link = step_bytes_over_link(plan, partition(options),
                                                codecs(options).refreshes_at(ordinary_step(options)),

@@ -45,8 +45,8 @@ class SharedPlans {
               std::vector<zero::Layer> layers);
 
   /// `options` are resolved; without codec schedule, adaptive bits, error feedback and measured
-  /// errors. `kept`: what the optimizer keeps for a parameter; `backend`: that runs it.
-  SharedPlan plan(const zero::Options& options, const optim::Kept& kept, Backend backend);
+  /// errors. `kept`: what the optimizer keeps for a parameter.
+  SharedPlan plan(const zero::Options& options, const optim::Kept& kept);
 
  private:
   struct Gathers {

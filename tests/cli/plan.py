@@ -139,7 +139,7 @@ class Estimates(Program):
             with self.subTest(backend=backend, images=images):
                 _, plan = self.planned(*words, *images, "--backend", backend)
                 self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK)
-                self.assertEqual("weight_image_tables" in plan["memory"]["name"], backend == "cuda")
+                self.assertIn("weight_image_tables", plan["memory"]["name"])
                 _, found = self.planned("search", *words, *images, "--backend", backend)
                 own = [size for size, codec in zip(found["candidates"]["memory"], found["candidates"]["weight_codec"])
                        if codec == "int8:256"]

@@ -302,11 +302,6 @@ TEST(PlannedRun, TablesOfFusedUpdatesAreInTheMemory) {
   config.zero.weight_codec = codec::parse_codec("int4:128");
   for (const std::size_t depth : {1U, 3U}) {
     config.zero.pipeline_depth = depth;
-    config.backend = Backend::host;
-    EXPECT_EQ(bytes_of(PlannedRun(config, planned_topology(2, 2), kVocab).memory(),
-                       zero::kWeightImageTables),
-              0U);
-    config.backend = Backend::cuda;
     const PlannedRun run(config, planned_topology(2, 2), kVocab);
     std::size_t expected = 0;
     for (std::size_t u = 0; u < run.model().units.size(); ++u) {

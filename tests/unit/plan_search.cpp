@@ -417,7 +417,7 @@ config::TrainConfig some_differences(std::mt19937& generator, const comm::Topolo
 TEST(Search, RowsOfWeightDifferencesHaveTheNumbersOfTheirRunsAlone) {
   std::mt19937 generator(11);
   std::set<std::tuple<bool, bool, bool>> seen;  // stage 3, nodes of one rank, whole weights
-  for (int trial = 0; trial < 40; ++trial) {
+  for (int trial = 0; trial < 80; ++trial) {
     const auto topology = planned_topology(one_of<std::size_t>(generator, {2, 3, 4}),
                                            one_of<std::size_t>(generator, {1, 2, 4}));
     Cluster cluster = cluster_of(one_of(generator, {1e8, 1e10}), 1e11, 1e13);

@@ -33,10 +33,12 @@ void ImageUpdates::prepare(OptimizerShard& shard, std::size_t unit, const UnitAr
                            std::byte* memory, Chunks chunks) {
   if (!shard.encodes()) return;
   const std::vector<codec::CodecSpec>& codecs = context_.plan.codecs.weights(unit);
+  // The plans of a unit's phases differ in their label only.
+  const Phase phase = gather_phases(context_.options, context_.units()[unit]).front();
   for (std::size_t i = 0; i < codecs.size(); ++i) {
     const auto format = image_format(codecs[i], context_.options.compute);
     if (!format) continue;
-    const collective::AllGather& gather = context_.weight_gather.global(unit, Phase::forward, i);
+    const collective::AllGather& gather = context_.weight_gather.global(unit, phase, i);
     const codec::Codec codec(codecs[i], context_.options.compute);
     images_[unit][i] = shard.add_image(context_.model.units()[unit], unit, arrays, *format,
                                        ranges_of((gather.*chunks)(), codec, memory));

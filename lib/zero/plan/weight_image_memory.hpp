@@ -31,7 +31,7 @@ std::size_t weight_image_bytes(const Options& options, const CodecTable& codecs,
 std::size_t weight_image_memory(const Options& options, const CodecTable& codecs,
                                 const std::vector<UnitPartition>& units);
 
-/// Bytes of the tables by which updates on a GPU write images, kept ones and those that refreshes
+/// Bytes of the tables by which updates write images, kept ones and those that refreshes
 /// of units that persist send (Options::updates_encode_refreshes), of the shard of the rank with the
 /// number `shard_rank` among those that share a copy (optim::ImageTile, optim::UpdatePiece): a tile
 /// for each optim::kImageTile weights, and a piece for each tensor in it, of every unit and each of

@@ -91,7 +91,7 @@ class Memory:
         return s.offload.memory(self.layout.updated, s.element_bytes, s.optimizer_states, s.moment_bytes)
 
     def encoded_by_updates(self):
-        """Units whose updates on a GPU write images: kept ones, and what is sent of units that persist."""
+        """Units whose updates write images: kept ones, and what is sent of units that persist."""
         kept = self.layout.sharded if self.settings.keeps_images and self.settings.updates_encode() else []
         return [*kept, *(self.layout.persistent if self.settings.updates_encode_refreshes() else [])]
 

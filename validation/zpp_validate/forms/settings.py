@@ -74,7 +74,6 @@ class Settings:
     copies_on_host: bool = False  # hpZ's
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
     keeps_images: bool = False  # of the own shards of weights, as their gathers send them
-    on_gpus: bool = False
     peer_stores: bool = False  # reductions encode into the memory of the ranks that sum
 
     @classmethod
@@ -119,7 +118,6 @@ class Settings:
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
             # In traces where it has an effect; not before it was there.
             keeps_images=own.get("keep_weight_images", False),
-            on_gpus=own.get("backend") == "cuda",
             # Refused where it has no effect; not in traces before it was there.
             peer_stores=own.get("peer_stores", "off") == "on",
         )
@@ -137,7 +135,7 @@ class Settings:
 
     def updates_encode(self):
         """The optimizer's updates can write images of weights themselves."""
-        return self.on_gpus and self.optimizer_states == FUSED_MOMENTS
+        return self.optimizer_states == FUSED_MOMENTS
 
     def updates_encode_refreshes(self):
         """They write what is sent of units that persist, where masters on the GPU are gathered, whole and behind the

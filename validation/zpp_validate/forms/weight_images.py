@@ -1,17 +1,17 @@
 """Kept wire images of the own shards of weights: which of them are made when, and by what; and the tables by which
-updates on a GPU write them. By the rules of lib/trace/README.md; shares nothing with the library. Source of the images:
+updates write them. By the rules of lib/trace/README.md; shares nothing with the library. Source of the images:
 zeropp.keep_weight_images."""
 
 from zpp_validate.forms.wire import parse_codec
 
-TILE = 4096  # weights that a thread block updates and encodes
+TILE = 4096  # weights that are updated and encoded together
 TILE_BYTES, PIECE_BYTES = 40, 72  # of an entry of the tables: of a tile, and of what it has of one tensor
 BLOCKS = (32, 64, 128, 256, 512, 1024)
 FUSED_MOMENTS = 2  # that an optimizer keeps whose updates write images
 
 
 def is_fused(codec):
-    """Updates on a GPU write images of this codec themselves."""
+    """Updates write images of this codec themselves."""
     name, block, options = parse_codec(codec)
     return name in ("int4", "int8") and not options and block in BLOCKS
 
@@ -39,7 +39,7 @@ class KeptImages:
     """What one rank keeps, through a run."""
 
     def __init__(self, by_updates):
-        """`by_updates`: the back end and the optimizer have updates that write images."""
+        """`by_updates`: the optimizer has updates that write images."""
         self.by_updates = by_updates
         self.version = 0
         self.kept = {}
