@@ -13,7 +13,8 @@ namespace {
 
 template <codec::ScaledFormat Format>
 void encode_tile_as(const ImageTile& tile, const ImageFormat& format) {
-  // Of no block is it the last: padding is written below.
+  // A shape of no blocks: none is the last one, which would write the padding that is written
+  // below.
   const codec::WireShape shape{.scale_offset = static_cast<std::size_t>(tile.scales - tile.codes)};
   std::size_t index = 0;
   for (std::size_t first = 0; first < tile.values; first += format.block, ++index) {

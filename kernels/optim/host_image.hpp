@@ -1,5 +1,5 @@
-// The image of a tile of new weights on the host: the plain reference of cuda/encode_weights.cuh and
-// cuda/encode_chunk.cuh.
+// The image of a tile of new weights on the host: the plain reference of cuda/encode_weights.cuh
+// and cuda/encode_chunk.cuh.
 #pragma once
 
 #include "kernels/optim/update_image.hpp"

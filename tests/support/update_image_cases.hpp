@@ -1,6 +1,6 @@
 // Updates that write the wire image of the new weights, on any device: images, weights and moments
-// are those of the host's update and, behind it, the host's codec, byte for byte. Nothing beside the
-// image is written.
+// are those of the host's update and, behind it, the host's codec, byte for byte. Nothing beside
+// the image is written.
 #pragma once
 
 #include "kernels/core/view.hpp"

@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "lib/collective/collective.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/optimizer/optimizer_shard.hpp"
 

@@ -134,7 +134,7 @@ struct ScheduleInput {
   GradientSlabs slabs;  ///< enabled: each unit is updated during backward, from its slab
   StagePreset preset{};
   bool hpz = false;
-  bool exchanges = false;      ///< hpZ's shards are brought up to date along the rails
+  bool exchanges = false;  ///< hpZ's shards are brought up to date along the rails
   /// Updates may write what their units' refreshes send, into the workspaces of these.
   bool updates_encode = false;
   bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step

@@ -62,8 +62,8 @@ std::size_t weight_image_table_memory(const Options& options, const optim::Kept&
   if (!optim::writes_images(kept.states)) return 0;
   std::size_t bytes = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    const bool writes = units[u].persistent ? options.updates_encode_refreshes()
-                                            : keeps_weight_images(options);
+    const bool writes =
+        units[u].persistent ? options.updates_encode_refreshes() : keeps_weight_images(options);
     if (!writes) continue;
     const std::size_t shard = shard_rank * units[u].shard;
     for (const codec::CodecSpec& spec : codecs.weights(u)) {

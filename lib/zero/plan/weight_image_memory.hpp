@@ -32,11 +32,11 @@ std::size_t weight_image_memory(const Options& options, const CodecTable& codecs
                                 const std::vector<UnitPartition>& units);
 
 /// Bytes of the tables by which updates write images, kept ones and those that refreshes
-/// of units that persist send (Options::updates_encode_refreshes), of the shard of the rank with the
-/// number `shard_rank` among those that share a copy (optim::ImageTile, optim::UpdatePiece): a tile
-/// for each optim::kImageTile weights, and a piece for each tensor in it, of every unit and each of
-/// its codecs that updates can write. 0 where the optimizer has no such updates. `model_units` and
-/// `units` are one list of units.
+/// of units that persist send (Options::updates_encode_refreshes), of the shard of the rank with
+/// the number `shard_rank` among those that share a copy (optim::ImageTile, optim::UpdatePiece): a
+/// tile for each optim::kImageTile weights, and a piece for each tensor in it, of every unit and
+/// each of its codecs that updates can write. 0 where the optimizer has no such updates.
+/// `model_units` and `units` are one list of units.
 std::size_t weight_image_table_memory(const Options& options, const optim::Kept& kept,
                                       const CodecTable& codecs,
                                       const std::vector<Unit>& model_units,
