@@ -1,4 +1,5 @@
-// zpp_plan compare: what each part of ZeRO++ saves of a step of ZeRO-3, and whether it pays.
+// zpp_plan compare: what each part of ZeRO++ and hybrid sharding save of a step of ZeRO-3, and
+// whether that pays.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -57,8 +58,9 @@ int run_compare(int argc, char** argv) {
     take_job(asked.on.job, given);
     if (config::is_given(given, "zeropp.shard_group_size")) {
       throw Error(ExitCode::usage,
-                  "zeropp.shard_group_size: rows of compare have hpZ, which keeps all weights in a "
-                  "part of the ranks itself: leave it out, or take zpp_plan time");
+                  "zeropp.shard_group_size (--shard-group-size): compare has rows of hybrid "
+                  "sharding over the ranks of a node itself, and its other rows shard over all: "
+                  "leave it out, or take zpp_plan time for groups of another size");
     }
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = topology_for(asked.on, given);
