@@ -29,7 +29,7 @@ void add_step_times(std::span<ComparedRow> rows, std::span<const plan::PlannedRu
   }
 }
 
-/// Likewise the rates with which they pay.
+/// Adds to `rows` the rates with which their `runs` pay, in the same order.
 void add_rates(std::span<ComparedRow> rows, std::span<const plan::PlannedRun> runs,
                std::span<const plan::PlannedRun> baselines, const plan::Cluster& cluster,
                double gain) {

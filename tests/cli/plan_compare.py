@@ -1,7 +1,7 @@
 # ctest: name=plan_compare timeout=120 labels=cli processors=2
 """zpp_plan compare has the numbers that zpp_plan, time and breakeven have alone, with a cluster file, with a GPU as it
-is sold and without either, of hybrid sharding too; it takes a DeepSpeed configuration whatever that says of ZeRO++, and a model by flags, name
-or config.json of Hugging Face."""
+is sold and without either, of hybrid sharding too; it takes a DeepSpeed configuration whatever that says of ZeRO++, and
+a model by flags, name or config.json of Hugging Face."""
 
 import json
 import re
@@ -151,8 +151,8 @@ class Numbers(Case):
         alone = self.plan(*JOB, *HYBRID, *QGZ, *refused)
         self.assertEqual(alone.code, zpp.USAGE)
         text = " ".join(result.stdout.split())
-        self.assertRegex(text, r"Hybrid sharding has no rows, for zpp_train refuses it here: zeropp\.shard_group_size 8 "
-                         r"and zeropp\.measure_quantization_error: [^.]*\.")
+        self.assertRegex(text, r"Hybrid sharding has no rows, for zpp_train refuses it here: zeropp\.shard_group_size "
+                         r"8 and zeropp\.measure_quantization_error: [^.]*\.")
         self.assertNotIn("hybrid", text)
         differences, rows = self.compared(*JOB, "--weight-differences")
         self.assertEqual(list(rows), [*FLAGS, *HYBRIDS])
@@ -385,7 +385,8 @@ class Numbers(Case):
                     self.assertEqual("ZeRO++ (all) would run there with --hpz-device cpu" in text, fits, text)
                     again = " ".join(self.compared(*job, *limit, "--hpz-device", "cpu")[0].stdout.split())
                     self.assertNotIn("would run there", again)
-                    self.assertEqual(bool(re.search(r"ZeRO\+\+ \(all\)(?:, hybrid[^:]*)?: this needs more", again)), not fits, again)
+                    too_large = re.search(r"ZeRO\+\+ \(all\)(?:, hybrid[^:]*)?: this needs more", again)
+                    self.assertEqual(bool(too_large), not fits, again)
                     self.assertIn("zpp_plan search finds what fits.", text)
 
     def test_what_is_assumed_is_said(self):
