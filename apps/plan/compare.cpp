@@ -32,11 +32,10 @@ std::vector<config::Option> options(Request& asked) {
   return table;
 }
 
-/// Reads the cluster where there is one.
+/// On the cluster where there is one.
 comm::Topology topology_for(ClusterJob& asked, const std::vector<config::Option>& given) {
-  if (!asked.source.is_named()) refuse_rates_of_no_cluster(asked, given);
   const comm::Topology topology =
-      asked.source.is_named() ? read(asked, given) : topology_of(asked.job);
+      asked.source.is_named() ? topology_on_cluster(asked, given) : topology_of(asked.job);
   if (topology.node_count > 1) return topology;
   throw Error(
       ExitCode::usage,
@@ -55,6 +54,7 @@ int run_compare(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "compare");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    take_cluster(asked.on, given);
     take_job(asked.on.job, given);
     if (config::is_given(given, "zeropp.shard_group_size")) {
       throw Error(ExitCode::usage,
