@@ -294,6 +294,11 @@ class Configurations(Program):
             self.refused(*command, "--config", path, parts=("--cluster) is missing",))
         self.refused("search", "--goal", "time", parts=("--goal time needs a cluster",))
 
+    def test_unknown_flags_name_the_planners(self):
+        for other, flag in (("--fsdp", "--zero-stage"), ("--hybrid", "--shard-group-size"), ("--num-nodes", "--nodes"),
+                            ("--gpus", "--ranks-per-node"), ("--model-size", "--model-preset")):
+            self.refused("time", other, parts=(f"(nearest: {flag})",))
+
     def test_break_even_turns_the_parts_itself(self):
         words = ["breakeven", "--cluster", self.CLUSTER, *MODEL[:-1], "--nodes", "2"]
         self.refused(*words, "--zero-stage", "2", parts=("zero_optimization.stage 2", "--zero-stage 3"))
