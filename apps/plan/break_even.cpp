@@ -109,9 +109,10 @@ int run_break_even(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "breakeven");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    require_cluster(asked.on, given);
     take_job(asked.on.job, given);
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
-    topology = read(asked.on, given);
+    topology = topology_on_cluster(asked.on, given);
     variants = variants_of(asked.on, topology, given, "breakeven");
   };
   app.run_alone = [&](const app::Call& call) {

@@ -43,14 +43,28 @@ void take_memory_limit(double& limit, const ClusterJob& job,
   if (of_device > 0 && (limit == 0 || of_device < limit)) limit = of_device;
 }
 
-comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
+void take_cluster(ClusterJob& job, const std::vector<config::Option>& given) {
+  check(job.source, given);
+  if (job.source.is_named()) {
+    job.cluster = read(job.source, declared_ranks_per_node(job.job).value_or(kUsualRanksPerNode));
+  } else if (job.rail_gb_per_s != 0) {
+    throw Error(ExitCode::usage,
+                "--rail-gb-per-s would have no effect: it replaces a rate of the cluster that "
+                "--cluster or --gpu names; give one of them, or leave it out");
+  }
+}
+
+void require_cluster(ClusterJob& job, const std::vector<config::Option>& given) {
   check(job.source, given);
   if (!job.source.is_named()) {
     throw Error(ExitCode::usage,
                 "plan.cluster (--cluster) is missing: give a file of inputs/clusters, one that "
                 "zpp_plan calibrate made, or --gpu and --node-gbit");
   }
-  job.cluster = read(job.source, declared_ranks_per_node(job.job).value_or(kUsualRanksPerNode));
+  take_cluster(job, given);
+}
+
+comm::Topology topology_on_cluster(ClusterJob& job, const std::vector<config::Option>& given) {
   const config::TrainConfig& config = job.job.config;
   if (config.bf16 && job.source.gpu == "v100") {
     throw Error(ExitCode::usage, "--gpu v100: a V100 has no products in bf16: give --fp16");
@@ -84,14 +98,6 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
         job.job.nodes, job.cluster.name));
   }
   return topology_of(job.job);
-}
-
-void refuse_rates_of_no_cluster(const ClusterJob& job, const std::vector<config::Option>& given) {
-  check(job.source, given);
-  if (job.rail_gb_per_s == 0) return;
-  throw Error(ExitCode::usage,
-              "--rail-gb-per-s would have no effect: it replaces a rate of the cluster that "
-              "--cluster or --gpu names; give one of them, or leave it out");
 }
 
 config::Machine machine_for(const ClusterJob& job, const comm::Topology& topology) {

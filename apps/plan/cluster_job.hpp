@@ -23,17 +23,20 @@ std::vector<config::Option> options(ClusterJob& job);
 /// --memory-limit in GiB, which the commands share that say what fits; not given, it is the memory
 /// of the cluster's GPU.
 config::Option memory_limit_option(double& limit);
-/// Completes `limit`, after read(): GiB; 0 where nobody says.
+/// Completes `limit`, after take_cluster(): GiB; 0 where nobody says.
 void take_memory_limit(double& limit, const ClusterJob& job,
                        const std::vector<config::Option>& given);
 
-/// Reads the cluster; nodes and ranks a node that were not given are the cluster's. Throws Error,
-/// also where no cluster is named.
-comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given);
+/// Reads the cluster, where one is named, before take_job(): a wrong name is told before a model
+/// that is missing. Throws Error, also where none is named and flags say something of one.
+void take_cluster(ClusterJob& job, const std::vector<config::Option>& given);
+/// Reads the cluster of a command that has no answer without one: throws Error(usage) where none is
+/// named.
+void require_cluster(ClusterJob& job, const std::vector<config::Option>& given);
 
-/// A command that tells no times without a cluster calls this: throws Error(usage) where flags say
-/// something of one that is not named.
-void refuse_rates_of_no_cluster(const ClusterJob& job, const std::vector<config::Option>& given);
+/// What is planned on the cluster that was taken: nodes and ranks a node that were not given are
+/// the cluster's. Warns of what its times are not of. Throws Error.
+comm::Topology topology_on_cluster(ClusterJob& job, const std::vector<config::Option>& given);
 
 /// The cluster's, or without one that of machine_for(topology): rails that have rates for several
 /// lanes are of sockets.

@@ -1,4 +1,5 @@
-// zpp_plan compare: what each part of ZeRO++ saves of a step of ZeRO-3, and whether it pays.
+// zpp_plan compare: what each part of ZeRO++ and hybrid sharding save of a step of ZeRO-3, and
+// whether that pays.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -31,11 +32,10 @@ std::vector<config::Option> options(Request& asked) {
   return table;
 }
 
-/// Reads the cluster where there is one.
+/// On the cluster where there is one.
 comm::Topology topology_for(ClusterJob& asked, const std::vector<config::Option>& given) {
-  if (!asked.source.is_named()) refuse_rates_of_no_cluster(asked, given);
   const comm::Topology topology =
-      asked.source.is_named() ? read(asked, given) : topology_of(asked.job);
+      asked.source.is_named() ? topology_on_cluster(asked, given) : topology_of(asked.job);
   if (topology.node_count > 1) return topology;
   throw Error(
       ExitCode::usage,
@@ -54,11 +54,13 @@ int run_compare(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "compare");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    take_cluster(asked.on, given);
     take_job(asked.on.job, given);
     if (config::is_given(given, "zeropp.shard_group_size")) {
       throw Error(ExitCode::usage,
-                  "zeropp.shard_group_size: rows of compare have hpZ, which keeps all weights in a "
-                  "part of the ranks itself: leave it out, or take zpp_plan time");
+                  "zeropp.shard_group_size (--shard-group-size): compare has rows of hybrid "
+                  "sharding over the ranks of a node itself, and its other rows shard over all: "
+                  "leave it out, or take zpp_plan time for groups of another size");
     }
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = topology_for(asked.on, given);

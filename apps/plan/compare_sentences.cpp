@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -22,7 +23,7 @@ std::string sent_as(const codec::CodecSpec& codec, Dtype uncompressed) {
 std::string if_it_fits(const Comparison& comparison, const Compared& about) {
   const auto too_large = [&](const ComparedRow& row) { return is_too_large(row, about); };
   if (!too_large(comparison.rows.back())) return "";
-  return std::ranges::all_of(comparison.rows, too_large)
+  return std::ranges::all_of(all_rows(comparison), too_large)
              ? "Nothing of this fits here, ZeRO-3 neither. If it did: "
              : "ZeRO++ with all parts does not fit here. If it did: ";
 }
@@ -93,10 +94,31 @@ std::string whether_less_is_faster(const Comparison& comparison, const Compared&
                      shown_name(fastest->feature), fastest->speedup);
 }
 
+/// Hybrid sharding that fits and is faster than every row of ZeRO++ that fits; else empty. Steps
+/// that are equal but for a hundredth are not.
+std::string whether_hybrids_are_faster(const Comparison& comparison, const Compared& about) {
+  constexpr double kSame = 0.99;
+  double limit = std::numeric_limits<double>::infinity();
+  for (const ComparedRow& row : comparison.rows) {
+    if (!is_too_large(row, about)) limit = std::min(limit, kSame * row.seconds);
+  }
+  const ComparedRow* fastest = nullptr;
+  for (const ComparedRow& row : comparison.hybrids) {
+    if (is_too_large(row, about) || row.seconds >= limit) continue;
+    limit = row.seconds;
+    fastest = &row;
+  }
+  if (fastest == nullptr) return "";
+  return fmt::format(" The fastest row here is {}, {:.2f} times as fast as ZeRO-3.",
+                     shown_name(fastest->feature), fastest->speedup);
+}
+
 }  // namespace
 
 std::string shown_name(const std::string& feature) {
   if (feature == kFeatures.front().name) return "ZeRO-3";
+  if (feature == kHybrids.front().name) return "hybrid";
+  if (feature == kHybrids.back().name) return "hybrid +qgZ";
   return feature == kFeatures.back().name ? "ZeRO++ (all)" : "+" + feature;
 }
 
@@ -108,13 +130,13 @@ std::string whether_it_pays(const Comparison& comparison, const Compared& about)
   return if_it_fits(comparison, about) +
          whether_it_pays_here(comparison, about.gain, about.all.gradient_accumulation_steps) +
          whether_less_is_faster(comparison, about) + " " +
-         where_it_pays(comparison, *about.cluster);
+         where_it_pays(comparison, *about.cluster) + whether_hybrids_are_faster(comparison, about);
 }
 
 std::string what_fits(const Comparison& comparison, const Compared& about) {
   std::vector<std::string> too_large;
   std::vector<std::string> by_the_copy;
-  for (const ComparedRow& row : comparison.rows) {
+  for (const ComparedRow& row : all_rows(comparison)) {
     if (!is_too_large(row, about)) continue;
     too_large.push_back(shown_name(row.feature));
     if (static_cast<double>(row.memory_without_copy) <= about.memory) {
@@ -174,6 +196,21 @@ std::string why_this_factor(const Comparison& comparison, const Compared& about)
       "nodes once a micro-step, in {}.",
       factor, steps, comparison.in_turn.back().reduction, 2 * steps, *but != 0 ? but : ",", weights,
       copy, gradients);
+}
+
+std::string about_hybrids(const Comparison& comparison, const Compared& about) {
+  if (!comparison.why_no_hybrids.empty()) {
+    return "Hybrid sharding has no rows, for zpp_train refuses it here: " +
+           comparison.why_no_hybrids + ".";
+  }
+  if (comparison.hybrids.empty()) return "";
+  const int ranks = about.topology.ranks_per_node;
+  return fmt::format(
+      "Hybrid sharding keeps everything once in each node, sharded over its ranks: of a step only "
+      "gradients cross nodes, once, whatever the number of micro-steps. Its flag is "
+      "--shard-group-size {} without ZeRO++'s, with qgZ --zero-quantized-gradients too; in a "
+      "DeepSpeed JSON, under zero_optimization: \"mics_shard_size\": {}.",
+      ranks, ranks);
 }
 
 std::string what_deepspeed_does(const Compared& about) {

@@ -18,6 +18,8 @@ bool is_too_large(const ComparedRow& row, const Compared& about);
 std::string whether_it_pays(const Comparison& comparison, const Compared& about);
 std::string what_fits(const Comparison& comparison, const Compared& about);
 std::string why_this_factor(const Comparison& comparison, const Compared& about);
+/// What hybrid sharding is and how to turn it on, or why it has no rows.
+std::string about_hybrids(const Comparison& comparison, const Compared& about);
 /// What the table of micro-steps in turn is of.
 std::string what_deepspeed_does(const Compared& about);
 

@@ -46,7 +46,7 @@ ByteUnit sent_unit(std::uint64_t largest) { return decimal_unit(static_cast<doub
 
 ByteUnit memory_unit(const Comparison& comparison) {
   return binary_unit(
-      static_cast<double>(std::ranges::max(comparison.rows, {}, &ComparedRow::memory).memory));
+      static_cast<double>(std::ranges::max(all_rows(comparison), {}, &ComparedRow::memory).memory));
 }
 
 std::string table_of(const Comparison& comparison, const Compared& about) {
@@ -58,7 +58,7 @@ std::string table_of(const Comparison& comparison, const Compared& about) {
   if (about.memory > 0) header.push_back(fmt::format("{} left", held.name));
   if (timed) header.insert(header.end(), {"step ms", "speed-up", "pays below", "bound by"});
   trace::TextTable table(header);
-  for (const ComparedRow& row : comparison.rows) {
+  for (const ComparedRow& row : all_rows(comparison)) {
     std::vector<std::string> cells{
         shown_name(row.feature), in_unit(static_cast<double>(row.out_of_node), sent),
         fmt::format("{:.2f}", row.reduction), in_unit(static_cast<double>(row.memory), held)};
@@ -166,6 +166,7 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   text += wrapped(why_this_factor(comparison, about));
   text += about_deepspeed(comparison, about);
   text += wrapped(to_turn_it_on(about.all.zero));
+  text += wrapped(about_hybrids(comparison, about));
   if (about.cluster == nullptr) {
     text += wrapped(
         "For step times and whether it pays add the GPU and what the links of a node carry "

@@ -5,12 +5,13 @@ namespace zeropp::plan_app {
 
 trace::Document to_document(const Comparison& comparison, const trace::TraceData& head) {
   using trace::column;
-  const std::vector<ComparedRow>& rows = comparison.rows;
+  const std::vector<ComparedRow> rows = all_rows(comparison);
   trace::Document document = trace::describe_run(head);
   document.groups.push_back(
       {"comparison",
        {},
-       {column("feature", "", "Part of ZeRO++ that is on; none: ZeRO-3", rows,
+       {column("feature", "",
+               "Part of ZeRO++ that is on; none: ZeRO-3; hybrid: sharding inside nodes", rows,
                &ComparedRow::feature),
         column("bytes_out_of_node", "bytes", "That leave one node in a step", rows,
                &ComparedRow::out_of_node),

@@ -19,19 +19,37 @@ std::uint64_t out_of_node(const plan::Estimate& made, const comm::Topology& topo
   return made.step.total().bytes.inter / static_cast<std::uint64_t>(topology.node_count);
 }
 
-void add_times(Comparison& made, const PlannedVariants& runs, const plan::Cluster& cluster,
+/// Adds to `rows` the times of their `runs`, in the same order.
+void add_step_times(std::span<ComparedRow> rows, std::span<const plan::PlannedRun> runs,
+                    const plan::Cluster& cluster) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const plan::StepTime time = plan::step_time(runs[i], cluster);
+    rows[i].seconds = time.seconds;
+    rows[i].bound = time.bound;
+  }
+}
+
+/// Adds to `rows` the rates with which their `runs` pay, in the same order.
+void add_rates(std::span<ComparedRow> rows, std::span<const plan::PlannedRun> runs,
+               std::span<const plan::PlannedRun> baselines, const plan::Cluster& cluster,
+               double gain) {
+  const auto pays = plan::pays_where(baselines, runs, cluster, gain);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].pays = pays[i];
+    rows[i].link_rate = plan::fastest_of(pays[i]);
+  }
+}
+
+void add_times(Comparison& made, const PlannedVariants& runs,
+               std::span<const plan::PlannedRun> hybrids, const plan::Cluster& cluster,
                double gain) {
   const plan::StepTime vendors = plan::step_time(runs.baselines.front(), cluster);
-  const auto parts = std::span(runs.features).subspan(1);
-  const auto pays = plan::pays_where(runs.baselines, parts, cluster, gain);
-  for (std::size_t i = 0; i < made.rows.size(); ++i) {
-    ComparedRow& row = made.rows[i];
-    const plan::StepTime time = plan::step_time(runs.features[i], cluster);
-    row.seconds = time.seconds;
-    row.bound = time.bound;
-    if (i > 0) row.pays = pays[i - 1];
-    row.link_rate = plan::fastest_of(row.pays);
-  }
+  add_step_times(made.rows, runs.features, cluster);
+  add_step_times(made.hybrids, hybrids, cluster);
+  made.rows.front().link_rate = plan::fastest_of({});
+  add_rates(std::span(made.rows).subspan(1), std::span(runs.features).subspan(1), runs.baselines,
+            cluster, gain);
+  add_rates(made.hybrids, hybrids, runs.baselines, cluster, gain);
   ComparedRow& before = made.rows.front();
   made.vendors_are_faster = vendors.seconds < before.seconds;
   if (made.vendors_are_faster) {
@@ -39,6 +57,7 @@ void add_times(Comparison& made, const PlannedVariants& runs, const plan::Cluste
     before.bound = vendors.bound;
   }
   for (ComparedRow& row : made.rows) row.speedup = before.seconds / row.seconds;
+  for (ComparedRow& row : made.hybrids) row.speedup = before.seconds / row.seconds;
 }
 
 config::TrainConfig with_one_micro_step(config::TrainConfig config) {
@@ -90,34 +109,53 @@ std::uint64_t memory_without_copy(const plan::PlannedRun& run, std::size_t step)
   return plan::device_bytes(planned(config, run.topology(), step).memory());
 }
 
+/// The row of what was planned, but for its times. `before`: bytes of ZeRO-3.
+ComparedRow row_of(std::string_view name, const plan::Estimate& told,
+                   const comm::Topology& topology, std::uint64_t before) {
+  const std::uint64_t sent = out_of_node(told, topology);
+  return {.feature = std::string(name),
+          .out_of_node = sent,
+          .reduction = ratio(before, sent),
+          .memory = told.memory_bytes,
+          .memory_without_copy = told.memory_bytes};
+}
+
 }  // namespace
+
+std::vector<ComparedRow> all_rows(const Comparison& comparison) {
+  std::vector<ComparedRow> rows = comparison.rows;
+  rows.insert(rows.end(), comparison.hybrids.begin(), comparison.hybrids.end());
+  return rows;
+}
 
 Comparison compare(const Variants& variants, const comm::Topology& topology,
                    const plan::Cluster* cluster, std::size_t step, double gain) {
   const PlannedVariants runs = planned(variants, topology, step);
+  const std::vector<plan::PlannedRun> hybrids = planned_hybrids(variants, topology, step);
   warn_of_hpz(runs.features.back());
   Comparison made;
+  const std::uint64_t before = out_of_node(plan::estimate(runs.features.front()), topology);
   for (std::size_t i = 0; i < kFeatures.size(); ++i) {
     const plan::Estimate told = plan::estimate(runs.features[i]);
     made.parameters = told.parameters;
     made.tokens_per_step = told.tokens_per_step;
-    ComparedRow row{.feature = std::string(kFeatures[i].name),
-                    .out_of_node = out_of_node(told, topology),
-                    .memory = told.memory_bytes,
-                    .memory_without_copy = told.memory_bytes};
+    ComparedRow row = row_of(kFeatures[i].name, told, topology, before);
     if (runs.features[i].config().zero.has_secondary()) {
       row.memory_without_copy = memory_without_copy(runs.features[i], step);
     }
-    row.reduction = i == 0 ? 1 : ratio(made.rows.front().out_of_node, row.out_of_node);
     made.rows.push_back(std::move(row));
   }
+  for (std::size_t i = 0; i < hybrids.size(); ++i) {
+    made.hybrids.push_back(row_of(kHybrids[i].name, plan::estimate(hybrids[i]), topology, before));
+  }
+  made.why_no_hybrids = variants.why_no_hybrids;
   made.copies_serve = zero::gathers_secondary(runs.features.back().plans().step.step.stale);
   made.weights_stay = weights_stay(runs.features.front());
   const std::size_t times = variants.vendors.gradient_accumulation_steps;
   made.in_turn =
       times == 1 ? in_turn(runs, times, topology, cluster)
                  : in_turn(of_one_micro_step(variants, topology, step), times, topology, cluster);
-  if (cluster != nullptr) add_times(made, runs, *cluster, gain);
+  if (cluster != nullptr) add_times(made, runs, hybrids, *cluster, gain);
   return made;
 }
 

@@ -174,6 +174,7 @@ int run_search(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "search");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    take_cluster(asked, given);
     take_job(asked.base.job, given);
     config::choose_automatic(given);  // once: candidates are copies, which it does not reach
     topologies = topologies_of(asked, given);

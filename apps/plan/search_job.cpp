@@ -97,18 +97,19 @@ std::vector<config::Option> options(SearchJob& asked) {
   return table;
 }
 
-std::vector<comm::Topology> topologies_of(SearchJob& asked,
-                                          const std::vector<config::Option>& given) {
-  Job& job = asked.base.job;
-  if (asked.base.source.is_named()) {
-    (void)read(asked.base, given);
-  } else if (asked.goal == Goal::time) {
+void take_cluster(SearchJob& asked, const std::vector<config::Option>& given) {
+  if (asked.goal == Goal::time && !asked.base.source.is_named()) {
     throw Error(ExitCode::usage,
                 "--goal time needs a cluster: give --cluster with a file of inputs/clusters, or "
                 "--gpu and --node-gbit");
-  } else {
-    refuse_rates_of_no_cluster(asked.base, given);
   }
+  take_cluster(asked.base, given);
+}
+
+std::vector<comm::Topology> topologies_of(SearchJob& asked,
+                                          const std::vector<config::Option>& given) {
+  Job& job = asked.base.job;
+  if (asked.base.source.is_named()) (void)topology_on_cluster(asked.base, given);
   take_memory_limit(asked.memory_limit, asked.base, given);
   if (asked.nodes.empty() && !config::is_given(given, "plan.nodes")) {
     asked.nodes = std::to_string(job.nodes);

@@ -28,8 +28,12 @@ struct SearchJob {
 /// Every option, bound to `asked`, which outlives the table.
 std::vector<config::Option> options(SearchJob& asked);
 
-/// Reads the cluster where there is one, and takes its GPU's memory for the limit. A topology for
-/// each number in asked.nodes. Throws Error.
+/// Reads the cluster as take_cluster(ClusterJob&) does. Throws Error(usage) too where none is named
+/// and the goal is time.
+void take_cluster(SearchJob& asked, const std::vector<config::Option>& given);
+
+/// Takes the memory of the cluster's GPU, where there is one, for the limit. A topology for each
+/// number in asked.nodes. Throws Error.
 std::vector<comm::Topology> topologies_of(SearchJob& asked,
                                           const std::vector<config::Option>& given);
 

@@ -54,8 +54,9 @@ int run_time(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "time");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    require_cluster(asked, given);
     take_job(asked.job, given);
-    topology = read(asked, given);
+    topology = topology_on_cluster(asked, given);
     config::resolve(asked.job.config, given, machine_for(asked, topology));
   };
   app.run_alone = [&](const app::Call& call) { return time_job(asked, topology, call); };

@@ -39,6 +39,28 @@ void require_stage_3(const config::TrainConfig& config, std::string_view command
                           config.zero.stage, command));
 }
 
+/// Adds the configurations of hybrid sharding to `made`, or why the trainer refuses them.
+void add_hybrids(Variants& made, const config::TrainConfig& base, const comm::Topology& topology,
+                 const std::vector<config::Option>& given, const config::Machine& machine) {
+  if (topology.ranks_per_node == 1) return;
+  try {
+    for (const Hybrid& hybrid : kHybrids) {
+      config::TrainConfig config = base;
+      config.zero.quantized_weights = false;
+      config.zero.quantized_gradients = hybrid.qgz;
+      config.zero.hpz_partition_size = 1;
+      config.zero.weight_differences.enabled = false;
+      config.zero.shard_group_size = static_cast<std::size_t>(topology.ranks_per_node);
+      config::resolve(config, given, machine);
+      made.hybrids.push_back(std::move(config));
+    }
+  } catch (const Error& refusal) {
+    if (refusal.code() != ExitCode::usage) throw;
+    made.hybrids.clear();
+    made.why_no_hybrids = refusal.what();
+  }
+}
+
 }  // namespace
 
 config::Option gain_option(double& gain) {
@@ -58,6 +80,7 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
   base.zero.quantized_weights = true;
   base.zero.quantized_gradients = true;
   base.zero.hpz_partition_size = static_cast<std::size_t>(topology.ranks_per_node);
+  const config::Machine machine = machine_for(asked, topology);
   Variants made;
   for (const Feature& feature : kFeatures) {
     config::TrainConfig config = base;
@@ -67,9 +90,10 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
         feature.hpz ? static_cast<std::size_t>(topology.ranks_per_node) : 1;
     config.zero.weight_differences.enabled =
         base.zero.weight_differences.enabled && feature.qwz && feature.hpz;
-    config::resolve(config, given, machine_for(asked, topology));
+    config::resolve(config, given, machine);
     made.features.push_back(std::move(config));
   }
+  add_hybrids(made, base, topology, given, machine);
   made.vendors = made.features.front();
   made.vendors.zero.all_gather_algorithm = "native";
   made.vendors.zero.reduce_scatter_algorithm = "native";
@@ -93,6 +117,15 @@ PlannedVariants planned(const Variants& variants, const comm::Topology& topology
   }
   made.baselines.push_back(planned(variants.vendors, topology, step));
   made.baselines.push_back(planned(variants.features.front(), topology, step));
+  return made;
+}
+
+std::vector<plan::PlannedRun> planned_hybrids(const Variants& variants,
+                                              const comm::Topology& topology, std::size_t step) {
+  std::vector<plan::PlannedRun> made;
+  for (const config::TrainConfig& config : variants.hybrids) {
+    made.push_back(planned(config, topology, step));
+  }
   return made;
 }
 

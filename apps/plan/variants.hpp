@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,9 +26,19 @@ inline constexpr std::array<Feature, 6> kFeatures{{{"none", false, false, false}
                                                    {"qwZ+qgZ", true, false, true},
                                                    {"all", true, true, true}}};
 
+/// Hybrid sharding, which shards everything over the ranks of a node, without and with qgZ.
+struct Hybrid {
+  std::string_view name;
+  bool qgz;
+};
+inline constexpr std::array<Hybrid, 2> kHybrids{{{"hybrid", false}, {"hybrid+qgZ", true}}};
+
 struct Variants {
   /// Configurations in the order of kFeatures, resolved: the first is ZeRO-3.
   std::vector<config::TrainConfig> features;
+  /// In the order of kHybrids; empty where a node has one rank, and where the trainer refuses them.
+  std::vector<config::TrainConfig> hybrids;
+  std::string why_no_hybrids;  ///< what the trainer says then; else empty
   /// ZeRO-3 over the vendor's collectives, which are faster on fast links.
   config::TrainConfig vendors;
 };
@@ -50,5 +61,8 @@ struct PlannedVariants {
   std::vector<plan::PlannedRun> baselines;  ///< the vendor's ZeRO-3, and the first of the features
 };
 PlannedVariants planned(const Variants& variants, const comm::Topology& topology, std::size_t step);
+/// The hybrids, which are not among them, in their order.
+std::vector<plan::PlannedRun> planned_hybrids(const Variants& variants,
+                                              const comm::Topology& topology, std::size_t step);
 
 }  // namespace zeropp::plan_app

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <ranges>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -127,28 +128,70 @@ void add_deepspeed_flags(CLI::App& cli, const App& app, std::vector<std::string>
   }
 }
 
-/// The flag that is nearest to a mistyped one: by what its option is called or the last part of its
-/// key, by spelling where few letters differ, by the words that it begins with (--model of
-/// --model-size), or by spelling.
-std::string nearest_flag(const std::string& name, const std::vector<std::string>& known,
-                         const std::vector<config::Option>& options) {
-  constexpr std::size_t kMisspelt = 1;
-  const std::string called = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-  std::string key = "." + called;
-  std::ranges::replace(key, '-', '_');
-  const auto option = std::ranges::find_if(options, [&](const config::Option& each) {
-    return !called.empty() && (each.nickname == called || ("." + each.path).ends_with(key));
-  });
-  if (option != options.end()) return option->flag;
-  std::string spelt = nearest(name, known);
-  if (edit_distance(name, spelt) <= kMisspelt) return spelt;
-  std::string longest;
-  for (const std::string& flag : known) {
-    if (flag.starts_with("--") && name.starts_with(flag + "-") && flag.size() > longest.size()) {
-      longest = flag;
+/// A name that somebody may type, and the flag that it stands for.
+struct FlagName {
+  std::string name;
+  std::string flag;
+};
+
+/// Text of a flag as names are compared: without dashes in front, and a dash for each underscore.
+std::string called(const std::string& flag) {
+  std::string text = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  std::ranges::replace(text, '_', '-');
+  return text;
+}
+
+/// Names of the flags of `options` and of `known` ones, other names of a flag among them.
+std::vector<FlagName> flag_names(const std::vector<std::string>& known,
+                                 const std::vector<config::Option>& options) {
+  std::vector<FlagName> names;
+  for (const config::Option& option : options) {
+    names.push_back({called(option.flag), option.flag});
+    for (const std::string& other : option.other_flags) {
+      names.push_back({called(other), option.flag});
     }
+    for (const std::string& nickname : option.nicknames) names.push_back({nickname, option.flag});
   }
-  return longest.empty() ? spelt : longest;
+  for (const std::string& flag : known) {
+    if (flag.starts_with("--")) names.push_back({called(flag), flag});
+  }
+  return names;
+}
+
+/// Whether `key` is the last part of the path of `option`: "stage" of zero_optimization.stage.
+bool ends_in(const config::Option& option, std::string key) {
+  std::ranges::replace(key, '-', '_');
+  return ("." + option.path).ends_with("." + key);
+}
+
+/// The flag that is meant by a mistyped one: by what its option is called or the last part of its
+/// key, by spelling where few letters differ, by the words that it begins with (--model of
+/// --model-size), or by spelling where most letters are the same. Empty where none is.
+std::string meant_flag(const std::string& name, const std::vector<std::string>& known,
+                       const std::vector<config::Option>& options) {
+  constexpr std::size_t kMisspelt = 1;
+  const std::string typed = called(name);
+  if (typed.empty()) return "";
+  const std::vector<FlagName> names = flag_names(known, options);
+  const auto same = std::ranges::find(names, typed, &FlagName::name);
+  if (same != names.end()) return same->flag;
+  const auto option = std::ranges::find_if(
+      options, [&](const config::Option& each) { return ends_in(each, typed); });
+  if (option != options.end()) return option->flag;
+  std::vector<std::string> texts;
+  for (const FlagName& each : names) texts.push_back(each.name);
+  const std::string spelt = nearest(typed, texts);
+  const std::size_t distance = edit_distance(typed, spelt);
+  const auto of_name = [&](const std::string& text) {
+    return std::ranges::find(names, text, &FlagName::name)->flag;
+  };
+  if (distance <= kMisspelt) return of_name(spelt);
+  std::string longest;
+  for (const std::string& text : texts) {
+    if (typed.starts_with(text + "-") && text.size() > longest.size()) longest = text;
+  }
+  if (!longest.empty()) return of_name(longest);
+  return 2 * distance < typed.size() ? of_name(spelt) : "";
 }
 
 /// Refuses words that CLI11 could not place.
@@ -163,11 +206,13 @@ std::string nearest_flag(const std::string& name, const std::vector<std::string>
                             rest.front()));
   }
   const std::string name = flag->substr(0, flag->find('='));
-  const std::string elsewhere = app.elsewhere ? app.elsewhere(name, "") : "";
-  throw Error(ExitCode::usage,
-              fmt::format("unknown flag {} ({}): see --help", name,
-                          elsewhere.empty() ? "nearest: " + nearest_flag(name, known, app.options)
-                                            : elsewhere));
+  std::string hint = app.elsewhere ? app.elsewhere(name, "") : "";
+  if (hint.empty()) {
+    const std::string meant = meant_flag(name, known, app.options);
+    if (!meant.empty()) hint = "nearest: " + meant;
+  }
+  if (!hint.empty()) hint = fmt::format(" ({})", hint);
+  throw Error(ExitCode::usage, fmt::format("unknown flag {}{}: see --help", name, hint));
 }
 
 /// Sets an option from its flag.
@@ -266,7 +311,9 @@ std::vector<std::string> add_common_flags(CLI::App& cli, const App& app, CommonF
                                    : "JSON file with the keys that --help-all names; flags "
                                      "override it")
         ->type_name("FILE.json");
-    known.emplace_back("--config");
+    for (const auto& flag : std::views::split(app.config_flags, ',')) {
+      known.emplace_back(flag.begin(), flag.end());
+    }
   }
   for (const Answer& answer : app.answers) {
     known.push_back(answer.flag);

@@ -84,7 +84,8 @@ struct Option {
   std::string letter = {};  ///< "-b", a short form of the flag; empty: none
   /// Names that other programs give the flag; of a boolean, they turn it on.
   std::vector<std::string> other_flags = {};
-  std::string nickname = {};  ///< "qwz": what it is called and not spelled, for suggestions
+  /// What it is called and not spelled, here or elsewhere, for suggestions: "qwz", "learning-rate".
+  std::vector<std::string> nicknames = {};
   Field field = {};
   /// Plain text. --help prints it up to the first semicolon or full stop, --help GROUP all of it.
   std::string help = {};

@@ -23,6 +23,23 @@ class Flags(zpp.TestCase):
             with self.subTest(other=other):
                 self.check_fails(self.train(1, other), zpp.USAGE, f"(nearest: {flag})")
 
+    def test_misspelt_names_of_other_programs_name_their_flags(self):
+        for other, flag in (("--lerning-rate", "--lr"), ("--learning_rate", "--lr"), ("--fsdp", "--zero-stage"),
+                            ("--hybrid-sharding", "--shard-group-size"), ("--max-steps", "--train-iters"),
+                            ("--gradient-checkpointing", "--recompute-activations"), ("--device", "--backend"),
+                            ("--gradient-checkpoint", "--recompute-activations"), ("--seq_len", "--seq-length"),
+                            ("--mixed-precision=bf16", "--bf16"), ("--max-grad-norm", "--clip-grad"),
+                            ("--deepspeed-config", "--deepspeed_config"), ("--weigth-decay", "--weight-decay")):
+            with self.subTest(other=other):
+                self.check_fails(self.train(1, other), zpp.USAGE, f"(nearest: {flag})")
+
+    def test_a_flag_that_is_like_none_names_none(self):
+        for other in ("--frobnicate", "--fp32", "-x", "--x", "---"):
+            with self.subTest(other=other):
+                result = self.train(1, other)
+                self.check_fails(result, zpp.USAGE, f"unknown flag {other}: see --help")
+                self.assertNotIn("nearest", result.stderr)
+
     def test_argument_without_flag(self):
         self.check_fails(self.train(1, "verbose"), zpp.USAGE, '"verbose"', "--help")
 

@@ -286,6 +286,22 @@ class Configurations(Program):
                     self.refused(*command, *words, parts=("no size of a model is given", "--model-preset",
                                                           "--hf-config", "--vocab-size"))
 
+    def test_a_wrong_cluster_is_told_before_a_model_that_is_missing(self):
+        path = self.configuration()
+        for command in (["compare"], ["search"], ["time"], ["breakeven"]):
+            with self.subTest(command):
+                self.check_fails(self.plan(*command, "--config", path, "--cluster", "none.json"), zpp.IO, "none.json",
+                                 program="zpp_plan")
+                self.refused(*command, "--config", path, "--gpu", "h100", parts=("--node-gbit is missing",))
+        for command in (["time"], ["breakeven"]):
+            self.refused(*command, "--config", path, parts=("--cluster) is missing",))
+        self.refused("search", "--goal", "time", parts=("--goal time needs a cluster",))
+
+    def test_unknown_flags_name_the_planners(self):
+        for other, flag in (("--fsdp", "--zero-stage"), ("--hybrid", "--shard-group-size"), ("--num-nodes", "--nodes"),
+                            ("--gpus", "--ranks-per-node"), ("--model-size", "--model-preset")):
+            self.refused("time", other, parts=(f"(nearest: {flag})",))
+
     def test_break_even_turns_the_parts_itself(self):
         words = ["breakeven", "--cluster", self.CLUSTER, *MODEL[:-1], "--nodes", "2"]
         self.refused(*words, "--zero-stage", "2", parts=("zero_optimization.stage 2", "--zero-stage 3"))

@@ -1,7 +1,7 @@
 # ctest: name=plan_compare timeout=120 labels=cli processors=2
 """zpp_plan compare has the numbers that zpp_plan, time and breakeven have alone, with a cluster file, with a GPU as it
-is sold and without either; it takes a DeepSpeed configuration whatever that says of ZeRO++, and a model by flags, name
-or config.json of Hugging Face."""
+is sold and without either, of hybrid sharding too; it takes a DeepSpeed configuration whatever that says of ZeRO++, and
+a model by flags, name or config.json of Hugging Face."""
 
 import json
 import re
@@ -17,6 +17,8 @@ MODEL = ["--num-layers", "6", "--hidden-size", "2048", "--num-attention-heads", 
 JOB = [*MODEL, "--bf16", "--nodes", "4", "--gradient-accumulation-steps", "4"]
 QWZ, HPZ, QGZ = ["--zero-quantized-weights"], ["--zero-hpz-partition-size", "8"], ["--zero-quantized-gradients"]
 FLAGS = {"none": [], "qwZ": QWZ, "hpZ": HPZ, "qgZ": QGZ, "qwZ+qgZ": [*QWZ, *QGZ], "all": [*QWZ, *HPZ, *QGZ]}
+HYBRID = ["--shard-group-size", "8"]
+HYBRIDS = {"hybrid": HYBRID, "hybrid+qgZ": [*HYBRID, *QGZ]}
 VENDORS = ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]
 # The files of inputs/clusters that are of sold machines: how each is made.
 SOLD_FILES = {
@@ -55,7 +57,8 @@ class Case(zpp.TestCase):
 
 class Numbers(Case):
     def check_bytes(self, rows, *words):
-        for feature, flags in FLAGS.items():
+        self.assertEqual(list(rows), [*FLAGS, *HYBRIDS])
+        for feature, flags in {**FLAGS, **HYBRIDS}.items():
             with self.subTest(feature):
                 _, alone = self.told(*words, *flags)
                 self.assertEqual(rows[feature]["bytes_out_of_node"], planned.traffic(alone)["step"][1] // 4)
@@ -64,16 +67,20 @@ class Numbers(Case):
                                        rows["none"]["bytes_out_of_node"] / rows[feature]["bytes_out_of_node"])
 
     def check_times(self, rows, *words):
-        times = {feature: self.told("time", *words, *flags)[1]["time"] for feature, flags in FLAGS.items()}
+        times = {feature: self.told("time", *words, *flags)[1]["time"]
+                 for feature, flags in {**FLAGS, **HYBRIDS}.items()}
         vendors = self.told("time", *words, *VENDORS)[1]["time"]
         times["none"] = min(times["none"], vendors, key=lambda time: time["step_seconds"])
         even = self.told("breakeven", *words)[1]["break_even"]
         self.assertEqual(even["feature"], list(FLAGS))
+        for feature, row in rows.items():
+            with self.subTest(feature):
+                self.assertEqual((row["step_seconds"], row["bound"]),
+                                 (times[feature]["step_seconds"], times[feature]["bound"]))
+                self.assertAlmostEqual(row["speedup"] * row["step_seconds"], rows["none"]["step_seconds"])
         for index, feature in enumerate(FLAGS):
             with self.subTest(feature):
                 row = rows[feature]
-                self.assertEqual((row["step_seconds"], row["bound"]),
-                                 (times[feature]["step_seconds"], times[feature]["bound"]))
                 self.assertEqual([row[name] for name in ("step_seconds", "speedup", "link_rate")],
                                  [even[name][index] for name in ("step_seconds", "speedup", "link_rate")])
 
@@ -86,6 +93,71 @@ class Numbers(Case):
                 self.assertRegex(result.stdout, r"ZeRO\+\+ (pays|does not pay) here: it makes a step \d+\.\d\d "
                                  r"times as fast")
                 self.assertIn("\nrates: ", result.stdout)
+
+    def test_below_the_rate_that_is_said_hybrid_sharding_pays(self):
+        job = [*MODEL, "--bf16", "--nodes", "4", "--micro-batch-size", "8", *CLUSTER]
+        for feature in HYBRIDS:
+            rate = self.compared(*job, "--gain", "0.2")[1][feature]["link_rate"]
+            with self.subTest(feature):
+                self.assertTrue(1e8 < rate < 1e12, rate)
+                slower, faster = (self.compared(*job, "--rail-gb-per-s", str(times * rate / 1e9))[1][feature]["speedup"]
+                                  for times in (0.9, 1.1))
+                self.assertGreater(slower, 1 / 0.8)
+                self.assertLess(faster, 1 / 0.8)
+
+    def test_hybrid_sharding_is_named_where_it_is_fastest(self):
+        """Of what fits, and not else; what the last lines advise is what was compared."""
+        said = re.compile(r"The fastest row here is ([^,]+), (\d+\.\d\d) times as fast as ZeRO-3\.")
+        job = ["--model-preset", "gpt-18b", "--recompute-activations", "--bf16", "--nodes", "8", "--gpu", "h200",
+               "--gpus-per-node", "8", "--node-gbit"]
+        seen = set()
+        for more in (["200"], ["1600"], ["200", "--gradient-accumulation-steps", "8"]):
+            result, rows = self.compared(*job, *more)
+            text = " ".join(result.stdout.split())
+            found = said.search(text)
+            fastest = min(rows, key=lambda feature: rows[feature]["step_seconds"])
+            of_zeropp = min(rows[feature]["step_seconds"] for feature in FLAGS)
+            with self.subTest(more):
+                self.assertEqual(bool(found), rows[fastest]["step_seconds"] < 0.99 * of_zeropp, text)
+                if found:
+                    self.assertEqual(found[1], {"hybrid": "hybrid", "hybrid+qgZ": "hybrid +qgZ"}[fastest])
+                    self.assertEqual(found[2], f"{rows[fastest]['speedup']:.2f}")
+                    seen.add(fastest)
+                    limit = ["--memory-limit", str(rows[fastest]["memory"] / 2**30 - 1e-6)]
+                    limited = " ".join(self.compared(*job, *more, *limit)[0].stdout.split())
+                    self.assertNotEqual((said.search(limited) or [None, None])[1], found[1])
+                    self.assertRegex(limited, "hybrid[^:]*: this needs more than the ")
+                advised = re.search(r"Its flag is (--shard-group-size \d+) without", text)[1].split()
+                self.assertEqual(self.told("time", *job, *more, *advised)[1]["time"]["step_seconds"],
+                                 rows["hybrid"]["step_seconds"])
+        self.assertTrue(seen)
+
+    def test_only_gradients_of_hybrid_sharding_cross_nodes_once_a_step(self):
+        once, more = (self.compared(*JOB[:-1], steps)[1] for steps in ("1", "4"))
+        for feature in HYBRIDS:
+            self.assertEqual(more[feature]["bytes_out_of_node"], once[feature]["bytes_out_of_node"])
+        self.assertLess(once["hybrid+qgZ"]["bytes_out_of_node"], 0.5 * once["hybrid"]["bytes_out_of_node"])
+        self.assertGreater(once["hybrid"]["memory"], once["none"]["memory"])
+
+    def test_hybrid_sharding_has_no_rows_where_there_is_none(self):
+        """Not over nodes of one rank, of which nothing is said, nor with what the trainer refuses it with, which is
+        said."""
+        result, rows = self.compared(*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", "1")
+        self.assertEqual(list(rows), list(FLAGS))
+        self.assertNotIn("ybrid", result.stdout)
+        refused = ["--measure-quantization-error", "1"]
+        result, rows = self.compared(*JOB, *refused)
+        self.assertEqual(list(rows), list(FLAGS))
+        alone = self.plan(*JOB, *HYBRID, *QGZ, *refused)
+        self.assertEqual(alone.code, zpp.USAGE)
+        text = " ".join(result.stdout.split())
+        self.assertRegex(text, r"Hybrid sharding has no rows, for zpp_train refuses it here: zeropp\.shard_group_size "
+                         r"8 and zeropp\.measure_quantization_error: [^.]*\.")
+        self.assertNotIn("hybrid", text)
+        differences, rows = self.compared(*JOB, "--weight-differences")
+        self.assertEqual(list(rows), [*FLAGS, *HYBRIDS])
+        self.assertEqual([rows[feature] for feature in HYBRIDS],
+                         [self.compared(*JOB)[1][feature] for feature in HYBRIDS])
 
     def test_sentences_agree_at_every_rate(self):
         """Whether it pays here, and where it pays, are one answer; the rates are those of --node-gbit."""
@@ -172,8 +244,9 @@ class Numbers(Case):
         _, alone = self.told("compare", *JOB[:-1], "1", *SOLD)
         result, told = self.told("compare", *JOB, *SOLD)
         one, four = alone["comparison"], told["in_turn"]
-        self.assertEqual(alone["in_turn"]["bytes_out_of_node"], [one["bytes_out_of_node"][index] for index in (0, -1)])
-        self.assertEqual(alone["in_turn"]["step_seconds"], [one["step_seconds"][index] for index in (0, -1)])
+        first_and_all = [one["feature"].index(feature) for feature in ("none", "all")]
+        for column in ("bytes_out_of_node", "step_seconds"):
+            self.assertEqual(alone["in_turn"][column], [one[column][index] for index in first_and_all])
         self.assertEqual(four["bytes_out_of_node"], [4 * value for value in alone["in_turn"]["bytes_out_of_node"]])
         for seconds, of_one in zip(four["step_seconds"], alone["in_turn"]["step_seconds"]):
             self.assertLessEqual(seconds, 4 * of_one)  # which has the update four times
@@ -203,7 +276,7 @@ class Numbers(Case):
                            self.check_ok(self.plan("breakeven", *words, "--output", self.out)).stdout)
         self.assertTrue(ranges)
         text = self.check_ok(self.plan("compare", *words, "--output", self.out)).stdout
-        for row in re.findall(r"(?m)^\+.*$", text):
+        for row in re.findall(r"(?m)^(?:\+|hybrid ).*$", text):
             self.assertRegex(row, r" \d\.\d\d +(?:\d+|always|never) +[a-z]")
         self.assertRegex(text, fr"\n\+hpZ .* {ranges[1]} +c")
         self.assertRegex(" ".join(text.split()), r"every rate between nodes that was tried, 0\.174 to 173913 Gbit/s "
@@ -236,10 +309,10 @@ class Numbers(Case):
     def test_what_does_not_fit_is_said(self):
         result, _ = self.compared("--model-preset", "gpt-175b", "--bf16", "--nodes", "2", *SOLD)
         text = " ".join(result.stdout.split())
-        self.assertRegex(text, r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, \+qwZ\+qgZ, ZeRO\+\+ \(all\): this needs more than the "
-                         r"79.2 GiB of the GPU H100")
+        self.assertRegex(text, r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, \+qwZ\+qgZ, ZeRO\+\+ \(all\), hybrid, "
+                         r"hybrid \+qgZ: this needs more than the 79.2 GiB of the GPU H100")
         self.assertIn("Nothing of this fits here, ZeRO-3 neither. If it did: ZeRO++", text)
-        self.assertEqual(len(re.findall(r" \d+\.\d{3} +-\d+\.\d{3} ", text)), 6, text)
+        self.assertEqual(len(re.findall(r" \d+\.\d{3} +-\d+\.\d{3} ", text)), 8, text)
 
     def test_some_parts_that_are_faster_than_all_are_named(self):
         """Behind whether all of them pay and before where; not where they make the step no faster than ZeRO-3's."""
@@ -312,7 +385,8 @@ class Numbers(Case):
                     self.assertEqual("ZeRO++ (all) would run there with --hpz-device cpu" in text, fits, text)
                     again = " ".join(self.compared(*job, *limit, "--hpz-device", "cpu")[0].stdout.split())
                     self.assertNotIn("would run there", again)
-                    self.assertEqual(bool(re.search(r"ZeRO\+\+ \(all\): this needs more", again)), not fits, again)
+                    too_large = re.search(r"ZeRO\+\+ \(all\)(?:, hybrid[^:]*)?: this needs more", again)
+                    self.assertEqual(bool(too_large), not fits, again)
                     self.assertIn("zpp_plan search finds what fits.", text)
 
     def test_what_is_assumed_is_said(self):
@@ -386,6 +460,7 @@ class Inputs(Case):
         self.refused(*JOB, "--node-gbit", "400", parts=("plan.node_gbit", "--gpu"))
         self.refused(*JOB, "--rail-gb-per-s", "4", parts=("--rail-gb-per-s", "--cluster or --gpu"))
         self.refused(*MODEL, "--bf16", parts=("plan.nodes 1", "--nodes with 2"))
+        self.refused(*JOB, *HYBRID, parts=("--shard-group-size", "leave it out", "zpp_plan time"))
         self.refused(*JOB, "--zero-stage", "2", parts=("zero_optimization.stage 2", "--zero-stage 3"))
         self.refused(*JOB, "--model-preset", "gpt-8b", parts=("--model-preset", "gpt-7b"))
         self.refused("--nodes", "2", "--model-preset", "gpt-7b", "--hf-config", "config.json", parts=("leave one out",))

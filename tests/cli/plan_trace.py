@@ -133,6 +133,31 @@ class PlanTrace(zpp.TestCase):
                     self.assertTrue(any(f"/{group}" in reason or "follows" in reason or "/traffic" in reason
                                         for reason in reasons), reasons)
 
+    def test_rows_of_hybrid_sharding_are_checked(self):
+        path = self.made("compare", *SMALL, "--nodes", "2", *CLUSTER)
+        copy = self.folder / "changed.h5"
+        with h5py.File(path) as file:
+            columns = list(file["comparison"])
+        for change in (lambda values: values[:-1],  # one of the two is missing, they are swapped, they are others
+                       lambda values: values[[*range(len(values) - 2), -1, -2]],
+                       lambda values: values[[*range(len(values) - 2), 0, 0]]):
+            shutil.copyfile(path, copy)
+            with h5py.File(copy, "r+") as file:
+                for column in columns:
+                    made = file["comparison"][column]
+                    values, attributes = change(made[()]), dict(made.attrs)
+                    del file["comparison"][column]
+                    file["comparison"].create_dataset(column, data=values, dtype=made.dtype, fletcher32=True,
+                                                      chunks=values.shape).attrs.update(attributes)
+            self.assertIn("/comparison has not exactly", " ".join(check_trace.judge(copy)))
+        for column, value in (("memory", 0), ("speedup", 9.0), ("reduction", 9.0), ("step_seconds", float("nan"))):
+            with self.subTest(column):
+                shutil.copyfile(path, copy)
+                with h5py.File(copy, "r+") as file:
+                    file["comparison"][column][-1] = value
+                self.assertTrue(any("hybrid+qgZ" in reason or "times of some rows alone" in reason
+                                    for reason in check_trace.judge(copy)))
+
 
 if __name__ == "__main__":
     zpp.main()

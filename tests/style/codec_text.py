@@ -1,10 +1,10 @@
 # ctest: name=codec_text timeout=30 labels=style
 """The text of a codec is parsed where a user wrote it: what runs collectives takes what was parsed."""
 
-import os
 import re
 import sys
-from pathlib import Path
+
+from source_tree import SOURCE
 
 # Where text comes in: the C interface, options, the configuration's schedule of codecs, and lists that programs read or
 # hold.
@@ -24,7 +24,7 @@ def parsers(root):
 
 
 assert PARSES.search("const CodecSpec again = parse_codec(to_string(spec));")
-found = parsers(Path(os.environ["ZEROPP_SOURCE"]))
+found = parsers(SOURCE)
 assert found >= {"lib/config/option.cpp", "kernels/codec/spec.cpp"}, f"the search finds too little: {sorted(found)}"
 for path in sorted(found - EDGES):
     print(f"{path}: parses the text of a codec, which it should be given parsed (codec::CodecSpec)")

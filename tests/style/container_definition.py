@@ -3,14 +3,13 @@
 them, and the files and presets that it names exist. tests/setup/container.sh runs them."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(os.environ["ZEROPP_SOURCE"])
+from source_tree import SOURCE as ROOT
+
 text = (ROOT / "jobscripts" / "containers" / "zeropp.def").read_text()
 header, *parts = re.split(r"^%(\w+)$", text, flags=re.MULTILINE)
 sections = dict(zip(parts[::2], parts[1::2]))

@@ -2,20 +2,18 @@
 """Each contract of CONTRIBUTING.md has at least one test named after it, and no test names another."""
 
 import json
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+
+from source_tree import SOURCE, programs
 
 CONTRACTS = 9  # numbered from 1
-rows = re.findall(r"^\| ([0-9]+) \| .* \| (.*) \|$",
-                  (Path(os.environ["ZEROPP_SOURCE"]) / "CONTRIBUTING.md").read_text(),
-                  re.MULTILINE)
+rows = re.findall(r"^\| ([0-9]+) \| .* \| (.*) \|$", (SOURCE / "CONTRIBUTING.md").read_text(), re.MULTILINE)
 guarded = {int(number) for number, guard in rows if f"`contract{number}_*`" in guard}
 assert guarded == set(range(1, CONTRACTS + 1)), f"contracts with tests in CONTRIBUTING.md: {sorted(guarded)}"
 
-build = Path(os.environ["ZEROPP_BIN"]).parent
+build = programs().parent
 listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True, capture_output=True, text=True)
 names = [test["name"] for test in json.loads(listing.stdout)["tests"]]
 tested = {int(match[1]) for match in (re.match(r"contract([0-9]+)_", name) for name in names) if match}

@@ -3,12 +3,12 @@
 scripts make, exit codes and messages that programs have, and files that developers are sent to."""
 
 import importlib.util
-import os
 import pathlib
 import re
 import sys
 
-SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
+from source_tree import SOURCE
+
 DOCS = SOURCE / "docs"
 COLUMNS, LINES = 120, 120  # two screens of 60
 NO_SCRIPT = {"svg", "nodes"}  # what the scripts share

@@ -2,14 +2,14 @@
 """The site in docs/ builds without a warning: no link that leads nowhere, no page outside of the tables of contents."""
 
 import importlib.util
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 
-SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
+from source_tree import SOURCE
+
 NEEDED = {"sphinx": "python3-sphinx", "myst_parser": "python3-myst-parser", "furo": "furo"}
 
 

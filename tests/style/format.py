@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 
+from source_tree import SOURCE
+
 if shutil.which("clang-format") is None:
     print("skipped: clang-format is not installed")
     sys.exit(77)
-root = os.environ["ZEROPP_SOURCE"]
+root = SOURCE
 patterns = ["*.hpp", "*.cpp", "*.cu", "*.cuh"]
 listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z", *patterns], cwd=root, check=True,
                         capture_output=True, text=True)

@@ -1,11 +1,12 @@
 # ctest: name=include_arrows timeout=30 labels=style
 """Includes point downward only: who may include whom is the table below (CONTRIBUTING.md, "Layout")."""
 
-import os
 import re
 import sys
 import tempfile
 from pathlib import Path
+
+from source_tree import SOURCE
 
 # A module is the folder, or the part of one, that holds a file; the longest prefix wins.
 MODULES = ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device",
@@ -170,7 +171,7 @@ def prove_itself():
 
 
 prove_itself()
-errors = violations(Path(os.environ["ZEROPP_SOURCE"]))
+errors = violations(SOURCE)
 for error in errors:
     print(error)
 sys.exit(1 if errors else 0)

@@ -2,13 +2,13 @@
 """Programs are not linked with the libraries that they open when they first need them: cuBLASLt, whose relocations
 take a seventh of a second of every start, cuDNN, which many machines lack, and NVML, which comes with the driver."""
 
-import os
-import pathlib
 import re
 import subprocess
 import unittest
 
-PROGRAMS = sorted(path for path in pathlib.Path(os.environ["ZEROPP_BIN"]).glob("zpp_*") if path.is_file())
+from source_tree import programs
+
+PROGRAMS = sorted(path for path in programs().glob("zpp_*") if path.is_file())
 OPENED = re.compile(r"lib(cublasLt|cudnn|nvidia-ml)")
 
 

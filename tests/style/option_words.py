@@ -2,10 +2,11 @@
 """Words of a closed set are enums, parsed where they are read (kernels/core/enum_names.hpp): elsewhere no text is
 compared with a word."""
 
-import os
 import re
 import sys
 from pathlib import Path
+
+from source_tree import SOURCE
 
 # Where a text is compared all the same: names of registries, words that files hold, and what stands on command lines.
 COMPARE = {
@@ -57,7 +58,7 @@ def comparing(root):
 
 
 assert WORD.search('if (c.backend == "cuda") return;') and not WORD.search("if (c.backend == Backend::cuda) return;")
-found = comparing(Path(os.environ["ZEROPP_SOURCE"]))
+found = comparing(SOURCE)
 for path in sorted(found - COMPARE.keys()):
     print(f"{path}: compares a text with a word: make the words an enum, or say in {Path(__file__).name} what "
           f"the text is")

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+from source_tree import SOURCE
+
 # These two get their names from Spack and Ramble, all at once, as is the custom there.
 STAR_IMPORTS = re.compile(r"(jobscripts/spack/.*/package\.py|jobscripts/ramble/.*/application\.py):.*"
                           r"(unable to detect undefined names|may be undefined, or defined from star imports)")
@@ -21,14 +23,14 @@ def too_wide(file, text):
 def complaints(*words, text=None):
     done = subprocess.run([sys.executable, "-m", "pyflakes", *words], capture_output=True, text=True,
                           check=False, input=text,
-                          cwd=os.environ["ZEROPP_SOURCE"])
+                          cwd=SOURCE)
     return [line for line in (done.stdout + done.stderr).splitlines() if not STAR_IMPORTS.match(line)]
 
 
 if subprocess.run([sys.executable, "-c", "import pyflakes"], capture_output=True, check=False).returncode != 0:
     print("skipped: pyflakes3 is not installed")
     sys.exit(77)
-root = os.environ["ZEROPP_SOURCE"]
+root = SOURCE
 assert len(complaints(text="import os\nprint(nobody)\n")) == 2
 listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z", "*.py"], cwd=root, check=True,
                         capture_output=True, text=True)

@@ -7,7 +7,8 @@ import re
 import sys
 from pathlib import Path
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
+from source_tree import SOURCE
+
 LINES, WORDS, COLUMNS, ROWS = 150, 1100, 120, 8
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 REFERENCE = re.compile(r"^\[\w+\]: (\S+)$", re.MULTILINE)

@@ -1,11 +1,11 @@
 # ctest: name=release_files timeout=30 labels=style
 """One version everywhere, and the licence that every file says."""
 
-import os
 import re
-from pathlib import Path
 
-root = Path(os.environ["ZEROPP_SOURCE"])
+from source_tree import SOURCE
+
+root = SOURCE
 
 
 def find(file, pattern):

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 
+from source_tree import SOURCE
+
 if shutil.which("shellcheck") is None:
     print("skipped: shellcheck is not installed")
     sys.exit(77)
-root = os.environ["ZEROPP_SOURCE"]
+root = SOURCE
 listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z"], cwd=root, check=True,
                         capture_output=True, text=True)
 scripts = []

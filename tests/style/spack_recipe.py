@@ -3,11 +3,10 @@
 lowest versions of CMake and Python. Its text alone is read: this does not show that Spack builds it."""
 
 import ast
-import os
 import re
-from pathlib import Path
 
-ROOT = Path(os.environ["ZEROPP_SOURCE"])
+from source_tree import SOURCE as ROOT
+
 RECIPE = ROOT / "jobscripts/spack/spack_repo/zeropp/packages/zeropp/package.py"
 
 # What find_package() looks for, and the package that has it; None: nothing to install, or nothing that Spack has.

@@ -22,16 +22,18 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from source_tree import SOURCE, programs
+
 JOINED = 16  # sources that the build does not join; more would share more, and collide more often
 JOINED_SOURCE = re.compile(r'^#include "(.*)"', re.MULTILINE)  # of CMake's unity sources
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
-root = Path(os.environ["ZEROPP_SOURCE"])
+root = SOURCE
 TOOL = root / ".deps" / "clang_tidy" / "clang_tidy" / "data" / "bin" / "clang-tidy"  # in the version of the set-up
 if not TOOL.exists():
     print("skipped: no clang-tidy (cmake/setup.sh check fetches it)")
     sys.exit(77)
-build = Path(os.environ["ZEROPP_BIN"]).parent
+build = programs().parent
 passed = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zeropp" / "tidy"
 passed.mkdir(parents=True, exist_ok=True)
 texts = build / "tidy"  # of joined sources

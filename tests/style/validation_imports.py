@@ -3,9 +3,9 @@
 itself; and its rooms import downward only, as the table below says."""
 
 import ast
-import os
-import pathlib
 import sys
+
+from source_tree import SOURCE
 
 PACKAGES = {"h5py", "matplotlib", "numpy", "scipy", "torch", "transformers"}
 # What a room may import beside itself. What these may import is not included.
@@ -25,7 +25,7 @@ ARROWS = {
     "peers": {"", "forms", "stats"},
     "curves": {"", "convergence", "forms", "peers", "readers", "stats", "tables"},
 }
-ROOT = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp_validate"
+ROOT = SOURCE / "validation" / "zpp_validate"
 
 
 def imported(tree):

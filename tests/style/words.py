@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+import source_tree
+
 UNFINISHED = "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"])
 RULES = {
     "unfinished work": re.compile(rf"\b({UNFINISHED})\b"),
@@ -25,7 +27,7 @@ COMMENT = re.compile(r"\s*//")
 UNNAMED = re.compile(r"\s*//[/!]?\s+(As|Likewise|Of|The same)\b")  # no trailing ///<, whose thing is on its line
 REMEDY = "a comment that leans on its neighbours: begin with a noun or a verb that names the thing"
 
-root = os.environ["ZEROPP_SOURCE"]
+root = source_tree.SOURCE
 listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z"], cwd=root, check=True,
                         capture_output=True, text=True)
 

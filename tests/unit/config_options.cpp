@@ -77,6 +77,20 @@ TEST(ConfigOptions, PathsAndFlagsAreUniqueAndDescribed) {
   for (const auto& flag : flags_of(table)) EXPECT_TRUE(flags.insert(flag).second) << flag;
 }
 
+TEST(ConfigOptions, NicknamesAreOfOneOptionAndNoFlags) {
+  TrainConfig config;
+  const auto table = options(config);
+  const auto flags = flags_of(table);
+  std::set<std::string> seen(flags.begin(), flags.end());
+  for (const Option& option : table) {
+    for (const std::string& nickname : option.nicknames) {
+      EXPECT_FALSE(nickname.starts_with("-")) << option.flag;
+      EXPECT_EQ(nickname.find('_'), std::string::npos) << option.flag << " compares with dashes";
+      EXPECT_TRUE(seen.insert("--" + nickname).second) << option.flag << ": " << nickname;
+    }
+  }
+}
+
 TEST(ConfigOptions, EachIsInAGroup) {
   TrainConfig config;
   std::set<std::string> named;
