@@ -385,7 +385,7 @@ std::vector<Case> updates(const Choice& choice) {
 }
 
 /// Rows of the codecs that an update can write images in, with the dtypes that weights are rounded
-/// to: by two kernels and, on a GPU, by one.
+/// to: by two kernels and by one.
 std::vector<Case> updates_with_image(const Choice& choice) {
   std::vector<Case> cases;
   for (const codec::CodecSpec& spec : choice.codecs) {

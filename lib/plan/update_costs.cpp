@@ -31,10 +31,8 @@ bool keeps_image(const Workload& work, std::size_t unit) {
 }
 
 bool writes_refresh(const Workload& work, std::size_t unit) {
-  const zero::Options& options = work.config.zero;
-  return options.updates_encode_refreshes() && work.units[unit].persistent &&
-         optim::writes_images(optim::kept_by(work.config.optimizer).states) &&
-         zero::image_format(codec_of(work, unit), options.compute).has_value();
+  return zero::updates_encode_refreshes(work.config.zero) && work.units[unit].persistent &&
+         optim::writes_images(optim::kept_by(work.config.optimizer).states);
 }
 
 UpdateCosts::UpdateCosts(const Workload& work, const Cluster& cluster)

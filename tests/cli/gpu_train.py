@@ -136,6 +136,13 @@ class GpuTrain(zpp.TestCase):
                               "weight_image_tables" in groups["memory"]["name"]), (kernel, kernel))
             self.assertGreater(counters["weight_images_encoded"], 0)
 
+    def test_updates_write_what_units_that_stay_send(self):
+        for codec, kernel in (("int8:256", True), ("int6:64", False)):
+            groups = self.run_on(1, "nccl", "--bf16", "--zero-quantized-weights", "--weight-codec", codec,
+                                 "--param-persistence-threshold", "1000000000", name=codec)[1]
+            self.assertEqual(("refreshes_by_updates" in counters_of(groups),
+                              "weight_image_tables" in groups["memory"]["name"]), (kernel, kernel))
+
     def test_lanes_change_no_bit(self):
         ranks = min(4, len(GPUS) // 2 * 2)
         if ranks == 0:

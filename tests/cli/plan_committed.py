@@ -26,12 +26,15 @@ SCHEDULE_SINCE = "2026-11-21T15:04"
 # before was timed beside its successor for some hours more.
 GATHERS_MASTER_SINCE = "2026-11-26T17:00"
 
-# Until then no part had the tables by which updates write images of weights.
-TABLES_SINCE = "2026-11-27T12:00"
+# Until then no part had the tables by which updates write images of weights: kept ones, and those that units which
+# persist send.
+TABLES_SINCE, TABLES_OF_REFRESHES_SINCE = "2026-11-27T12:00", "2026-11-28T09:00"
 
 
 def unlisted(trace):
-    return ("weight_image_tables",) if trace["started_at"] < TABLES_SINCE else ()
+    keeps_images = json.loads(trace["config_json"])["zeropp"].get("keep_weight_images", False)
+    since = TABLES_SINCE if keeps_images else TABLES_OF_REFRESHES_SINCE
+    return ("weight_image_tables",) if trace["started_at"] < since else ()
 
 
 def gathers_master(trace):

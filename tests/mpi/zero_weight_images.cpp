@@ -186,6 +186,9 @@ void expect_refreshes_as_encoded(zero::Options options) {
   EXPECT_EQ(outcome.hash, expected.hash);
   EXPECT_EQ(outcome.losses, expected.losses);
   EXPECT_EQ(outcome.sent, expected.sent);
+  const std::size_t units = written.engine().plan().input.units.size();
+  EXPECT_EQ(written.recorder().counters["refreshes_by_updates"], 5 * units);
+  EXPECT_EQ(encoded.recorder().counters["refreshes_by_updates"], 0U);
   EXPECT_GT(table_bytes(written), 0U);
   EXPECT_EQ(table_bytes(encoded), 0U);
   EXPECT_EQ(image_bytes(written), 0U);
@@ -290,6 +293,50 @@ TEST(WeightImages, FollowACheckpoint) {
                           [&](const auto& wanted) { return kept.contains(wanted.array); });
   for (std::uint64_t step = 3; step < 5; ++step) second.step(step);
   EXPECT_EQ(second.engine().parameters_hash(), expected);
+}
+
+/// Trains, and trains on from a checkpoint of steps before: the first weights are encoded then,
+/// where the step before the checkpoint's end had written them.
+void expect_refreshes_of_a_restored_run(const zero::Options& options,
+                                        std::size_t bad_step = kNoBadStep,
+                                        const optim::Options& optimizer = {.learning_rate = 2e-3}) {
+  ImageCase whole(options, bad_step, optimizer);
+  const std::string expected = whole.train(5).hash;
+  EXPECT_GT(whole.recorder().counters["refreshes_by_updates"], 0U);
+  ImageCase first(options, bad_step, optimizer);
+  for (std::uint64_t step = 0; step < 3; ++step) first.step(step);
+  const KeptState kept = kept_state(first);
+  ImageCase second(options, kNoBadStep, optimizer);
+  second.engine().restore({.steps = first.engine().steps()}, reading_kept(kept),
+                          [&](const auto& wanted) { return kept.contains(wanted.array); });
+  for (std::uint64_t step = 3; step < 5; ++step) second.step(step);
+  EXPECT_EQ(second.engine().parameters_hash(), expected);
+}
+
+TEST(WeightImages, OfUnitsThatStayAreThoseOfARestoredRun) {
+  zero::Options plain = image_options("int8:256");
+  plain.persistence_threshold = 1'000'000'000;  // all units
+  std::vector<std::pair<const char*, zero::Options>> cases{{"plain", plain}};
+  const auto add = [&](const char* name, const auto& change) {
+    zero::Options options = plain;
+    change(options);
+    cases.emplace_back(name, options);
+  };
+  add("micro-steps", [](zero::Options& options) { options.accumulation_steps = 3; });
+  add("some units, images of the others kept", [](zero::Options& options) {
+    options.persistence_threshold = 7000;
+    options.keep_weight_images = true;
+  });
+  for (const auto& [name, options] : cases) {
+    SCOPED_TRACE(name);
+    expect_refreshes_of_a_restored_run(options);
+    expect_refreshes_of_a_restored_run(options, 1);
+    expect_refreshes_of_a_restored_run(options, 2);
+  }
+  for (const Moments moments : {Moments::bf16, Moments::int8}) {
+    expect_refreshes_of_a_restored_run(plain, kNoBadStep,
+                                       {.type = "Adam", .learning_rate = 1e-3, .moments = moments});
+  }
 }
 
 /// Weights of the same version, which others have written.

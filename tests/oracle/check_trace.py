@@ -447,6 +447,7 @@ class CheckTrace(unittest.TestCase):
     def test_counters_of_kept_images_and_peer_stores(self):
         """One more, one row less, and what the configuration does not ask for."""
         for case, *names in (("kept images", "weight_images_encoded", "weight_images_by_updates"),
+                             ("kept images that nothing but encoders write", "weight_images_encoded"),
                              ("kept images of one moment on GPUs", "weight_images_encoded"),
                              ("kept images on GPUs", "weight_images_encoded", "weight_images_by_updates"),
                              ("peer stores", "peer_store_reductions"),

@@ -60,7 +60,8 @@ ARROWS = {
 HEADERS = {
     "kernels/codec": [r"lib/base/nearest\.hpp"],
     # Updates that encode.
-    "kernels/optim": [r"kernels/codec/formats/int[48]\.hpp", r"kernels/codec/(host_scaled\.hpp|cuda/(encoded|vector)\.cuh)"],
+    "kernels/optim": [r"kernels/codec/formats/int[48]\.hpp", r"kernels/codec/host_scaled\.hpp",
+                      r"kernels/codec/cuda/(encoded|vector)\.cuh"],
     "lib/data": [r"kernels/core/counter_rng\.hpp"],
     "lib/model": [r"lib/zero/plan/unit_model\.hpp"],
     "lib/zero/plan": [r"lib/comm/(shape|traffic)\.hpp", r"lib/collective/(description|image_chunks|plan|traits)\.hpp"],

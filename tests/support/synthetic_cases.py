@@ -2,7 +2,8 @@
 
 # What a case leaves open. Its runs train a GPT of four units, whose sizes are in synthetic_replay.py.
 DEFAULTS = dict(
-    nodes=2, local=2, stage=3, shard=0, qwz=False, images=False, peer_stores=False, hpz=1, hpz_device="", qgz=False,
+    nodes=2, local=2, stage=3, shard=0, qwz=False, images=False, tables=True, peer_stores=False,
+    hpz=1, hpz_device="", qgz=False,
     bf16=False, bucket=5000, micro=2, gather="flat", reduce="flat",
     skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,  # evaluations: (steps before it, batches)
     codecs=("int8:256", "int4:64", "int8:128"),  # of weights, and of gradients in the first and second hop
@@ -23,6 +24,7 @@ CASES = {
     "stage 2": dict(stage=2, reduce="ordered"), "bf16": dict(bf16=True),
     "qwz": dict(qwz=True), "kept images": dict(qwz=True, images=True),
     "kept images with hpz": dict(FEATURES, images=True, bf16=True),
+    "kept images that nothing but encoders write": dict(FEATURES, images=True, bf16=True, tables=False),
     "kept images on GPUs": dict(FEATURES, images=True, bf16=True, cuda=True),
     "kept images of one moment on GPUs": dict(qwz=True, images=True, cuda=True, optimizer=("Lion", {}), states=1),
     "kept images of a run that goes on": dict(qwz=True, images=True, cuda=True, first=1,

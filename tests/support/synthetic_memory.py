@@ -16,7 +16,7 @@ def moment_bytes(c, elements):
 
 
 def updates_write_images(c):
-    return c["images"] and c["states"] == 2
+    return c["images"] and c["tables"] and c["states"] == 2
 
 
 def image_tables(c, of_units, tensors):

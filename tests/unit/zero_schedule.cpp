@@ -375,7 +375,6 @@ TEST(Schedule, AHostThatWaitsEndsReductionsInTime) {
     in.exchanges = in.hpz && pick(2) == 1;
     in.reuse_elements = pick(3) * 700;
     in.max_live_elements = 500 + pick(4000);
-    in.updates_encode = pick(2) == 1;
     if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
     for (std::size_t b = 0; b < in.buckets.size(); ++b) {
       in.bucket_memory[b].workspace =
@@ -426,6 +425,29 @@ TEST(Schedule, TwoReductionsAreUnderWayTogether) {
   }
 }
 
+/// An update and the refresh of its unit have one workspace, and three lie side by side.
+TEST(Schedule, UpdatesWriteWhereTheirRefreshesSend) {
+  ScheduleInput in = make_input(3, false, 1, 1 << 20, true, true, 1 << 20);
+  mark_persistent(in.units, 1'000'000, 1'000'000);
+  in.updates_encode = true;
+  const Schedule schedule = make_update_schedule(in);
+  ASSERT_EQ(schedule.ops.size(), 2 * in.units.size());
+  std::size_t largest = 0;
+  for (const UnitMemory& memory : in.unit_memory)
+    largest = std::max(largest, (memory.refresh_workspace + 255) / 256 * 256);
+  EXPECT_LE(schedule.arena_bytes, 3 * largest);
+  for (std::size_t u = 0; u < in.units.size(); ++u) {
+    const Op& update = schedule.ops[2 * u];
+    const Op& refresh = schedule.ops[2 * u + 1];
+    EXPECT_EQ(update.kind, OpKind::update);
+    EXPECT_EQ(refresh.kind, OpKind::refresh);
+    EXPECT_EQ(update.workspace, refresh.workspace);
+    EXPECT_EQ(refresh.waits_on, std::vector<std::size_t>{2 * u});
+    EXPECT_EQ(update.waits_on.empty(), u < 3) << u;
+    for (const std::size_t op : update.waits_on) EXPECT_EQ(op, 2 * (u - 3) + 1) << u;
+  }
+}
+
 /// Every two operations that use the same bytes of the arena are ordered, whatever the streams do.
 TEST(Schedule, OrdersEveryReuseOfMemory) {
   std::mt19937 random(3);
@@ -436,7 +458,11 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
     in.over_replicas = in.preset.shard_parameters && pick(2) == 1;
     in.reuse_elements = pick(3) * 700;
     in.max_live_elements = 500 + pick(4000);
-    if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
+    in.updates_encode = in.preset.shard_parameters && pick(2) == 1;
+    if (in.preset.shard_parameters) {  // none, some or all
+      const bool all = pick(3) == 0;
+      mark_persistent(in.units, all ? 1'000'000 : pick(2) * 400, all ? 1'000'000 : pick(1000));
+    }
     for (BucketMemory& memory : in.bucket_memory) {
       memory.replica_image = 700;
       memory.replica_reduce_workspace = 300;

@@ -83,7 +83,7 @@ void RankOptimizer::prepare_images() {
     image_updates_.prepare(shard_, u, arrays[u], images_->memory(u),
                            &collective::AllGather::image_chunks);
   }
-  if (!context_.options.updates_encode_refreshes()) return;
+  if (!updates_encode_refreshes(context_.options)) return;
   for (const Op& op : context_.plan.step.update.ops) {
     if (op.kind != OpKind::refresh) continue;
     image_updates_.prepare(shard_, op.index, arrays[op.index], memory_.workspace(op).data(),

@@ -192,6 +192,7 @@ Finish StepOperations::refresh(const Op& op) {
     gather = &context_.weight_gather.global(op.index, phase);
     if (!op.initial && optimizer_.writes_refresh(op.index)) {
       gather->start_from_workspace(resident, workspace, stream_of(op));
+      ++context_.recorder.counters["refreshes_by_updates"];
     } else {
       gather->start(shard, resident, workspace, stream_of(op), draws);
     }

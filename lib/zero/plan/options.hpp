@@ -181,11 +181,6 @@ struct Options {
     return stage == 3 && quantized_weights && !weight_differences.enabled &&
            !offload_optimizer.enabled() && !offload_param.enabled();
   }
-  /// Whether updates may write what the refreshes of units that persist send: both are then in one
-  /// schedule.
-  [[nodiscard]] bool updates_encode_refreshes() const {
-    return gathers_device_masters() && !update_in_backward;
-  }
   /// Whether groups of hpz_partition_size ranks hold a secondary copy of the weights. A size that
   /// is not resolved yet (kNodeOfRanks) counts as one that has it.
   [[nodiscard]] bool has_secondary() const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/zero/plan/offload_plan.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::zero {
 
@@ -32,7 +33,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.preset = stage_preset(options.stage);
   input.hpz = options.has_secondary();
   input.exchanges = options.exchanges_differences();
-  input.updates_encode = options.updates_encode_refreshes();
+  input.updates_encode = updates_encode_refreshes(options);
   input.over_replicas =
       !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;
   input.micro_steps = options.accumulation_steps;

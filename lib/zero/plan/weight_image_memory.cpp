@@ -35,6 +35,11 @@ bool keeps_weight_images(const Options& options) {
   return options.keep_weight_images && options.gathers_device_masters();
 }
 
+bool updates_encode_refreshes(const Options& options) {
+  return options.gathers_device_masters() && !options.update_in_backward &&
+         image_format(options.weight_codec, options.compute).has_value();
+}
+
 std::size_t weight_image_bytes(const Options& options, const CodecTable& codecs,
                                const std::vector<UnitPartition>& units, std::size_t unit) {
   if (!keeps_weight_images(options) || units[unit].persistent) return 0;
@@ -63,7 +68,7 @@ std::size_t weight_image_table_memory(const Options& options, const optim::Kept&
   std::size_t bytes = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const bool writes =
-        units[u].persistent ? options.updates_encode_refreshes() : keeps_weight_images(options);
+        units[u].persistent ? updates_encode_refreshes(options) : keeps_weight_images(options);
     if (!writes) continue;
     const std::size_t shard = shard_rank * units[u].shard;
     for (const codec::CodecSpec& spec : codecs.weights(u)) {

@@ -22,6 +22,10 @@ inline constexpr const char* kWeightImageTables = "weight_image_tables";
 /// master lies on the device. An exchange of weight differences starts from no image.
 bool keeps_weight_images(const Options& options);
 
+/// Whether updates may write what the refreshes of units that persist send: in a codec that they
+/// can write, which such units never change, where both are in one schedule.
+bool updates_encode_refreshes(const Options& options);
+
 /// Bytes of the image that is kept of a rank's shard of unit `unit`: what the largest of the unit's
 /// codecs makes of it. 0 for a unit that persists, and where no codec but `none` is.
 std::size_t weight_image_bytes(const Options& options, const CodecTable& codecs,
@@ -32,7 +36,7 @@ std::size_t weight_image_memory(const Options& options, const CodecTable& codecs
                                 const std::vector<UnitPartition>& units);
 
 /// Bytes of the tables by which updates write images, kept ones and those that refreshes
-/// of units that persist send (Options::updates_encode_refreshes), of the shard of the rank with
+/// of units that persist send (updates_encode_refreshes()), of the shard of the rank with
 /// the number `shard_rank` among those that share a copy (optim::ImageTile, optim::UpdatePiece): a
 /// tile for each optim::kImageTile weights, and a piece for each tensor in it, of every unit and
 /// each of its codecs that updates can write. 0 where the optimizer has no such updates.

@@ -13,7 +13,7 @@ from zpp_validate.forms.layout import Layout
 from zpp_validate.forms.memory import Memory
 from zpp_validate.forms.settings import Settings
 from zpp_validate.forms.volume import Volume
-from zpp_validate.forms.weight_images import KeptImages
+from zpp_validate.forms.weight_images import KeptImages, is_fused
 from zpp_validate.forms.wire import Bytes, Topology
 
 __all__ = ["Bytes", "Run", "Settings", "Topology"]
@@ -179,6 +179,8 @@ class Run:
         differences = s.updates_residents() and not s.differences.refreshes(self.begun)
         total = self.whole_units("update", volume, differences)
         self.valid.clear()
+        if s.updates_encode_refreshes():
+            volume.refreshes_written += sum(is_fused(self.codecs[unit].weights) for unit in self.layout.persistent)
         if volume.images:
             volume.images.updated({unit: self.codecs[unit].weights for unit in self.layout.sharded})
         return total

@@ -74,6 +74,7 @@ class Settings:
     copies_on_host: bool = False  # hpZ's
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
     keeps_images: bool = False  # of the own shards of weights, as their gathers send them
+    fused_updates: bool = True  # the program's updates write images; not in runs before they did
     peer_stores: bool = False  # reductions encode into the memory of the ranks that sum
 
     @classmethod
@@ -135,7 +136,7 @@ class Settings:
 
     def updates_encode(self):
         """The optimizer's updates can write images of weights themselves."""
-        return self.optimizer_states == FUSED_MOMENTS
+        return self.fused_updates and self.optimizer_states == FUSED_MOMENTS
 
     def updates_encode_refreshes(self):
         """They write what is sent of units that persist, where masters on the GPU are gathered, whole and behind the

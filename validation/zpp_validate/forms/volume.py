@@ -44,6 +44,7 @@ class Volume:
     # By unit, how often steps gathered its weights from the shards of all ranks.
     gathered: dict = field(default_factory=lambda: defaultdict(int))
     images: KeptImages = None
+    refreshes_written: int = 0  # of whole units of one rank, that updates wrote
     peer_stores: int = 0  # reductions of one rank that encoded into the memory of others
 
     def count(self, phase, c):
@@ -61,4 +62,5 @@ class Volume:
 
     def counters(self):
         """Of one rank, by name: what happened beside the collectives."""
-        return {"peer_store_reductions": self.peer_stores} | (self.images.counters() if self.images else {})
+        return {"peer_store_reductions": self.peer_stores,
+                "refreshes_by_updates": self.refreshes_written} | (self.images.counters() if self.images else {})
