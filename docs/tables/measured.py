@@ -20,6 +20,7 @@ STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": 
 CONVERGENCE = "results/host-2core/convergence"
 CORPUS = "results/4x-NVIDIA-H200/text-differences/core"
 DIFFERENCES = "results/4x-NVIDIA-H200/weight-differences"
+MOMENTS = "results/1x-NVIDIA-H200/text-moments/judged"
 
 # (parameters, GPUs, links between them, study, shape, run of ZeRO++, its parts) of each row.
 NODES = "2 nodes x 2"
@@ -123,9 +124,19 @@ def losses(programs):
     """README's differences of the loss to that of ZeRO-3."""
     rows = [[f"[{what}][{link}]", *loss(programs, folder, setting)]
             for what, link, folder, setting in (("int8 weights, int4 gradients", "corpus", CORPUS, "zero++"),
+                                                ("int8 weights, int4 gradients; int8 moments", "moments", MOMENTS,
+                                                 "zero++, moments int8"),
                                                 ("int4 weight differences, int4 gradients", "differences",
                                                  f"{DIFFERENCES}/core", "zero++ with differences"))]
     return markdown.table(["ZeRO++ sends", "loss above ZeRO-3's", "95 % interval", "verdict"], rows, right=(1,))
+
+
+def moments(programs):
+    """Differences of the loss to that of AdamW with moments in fp32."""
+    rows = [[what, *loss(programs, MOMENTS, setting)]
+            for what, setting in (("`int8`", "moments int8"),
+                                  ("`int8`, with int8 weights and int4 gradients", "zero++, moments int8"))]
+    return markdown.table(["`--moments`", "loss above that of `fp32`", "95 % interval", "verdict"], rows, right=(1,))
 
 
 SHORTER = {"beta=0.0,dtype=fp32,hops=both,reset_period=0": "both", "beta=0.0,dtype=fp32,hops=intra,reset_period=0": "one hop",
@@ -185,6 +196,6 @@ TABLES = {
     "safe-corpus": chapter(CORPUS, 0, SETTING),
     "safe-differences": chapter(f"{DIFFERENCES}/core", 0, SETTING),
     "safe-differences-all": chapter(f"{DIFFERENCES}/all", 0, SETTING),
-    "safe-published": published_differences,
+    "safe-published": published_differences, "safe-moments": moments,
     "safe-corpus-all": chapter("results/4x-NVIDIA-H200/text-differences/all", 0, SETTING),
 }
