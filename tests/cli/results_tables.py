@@ -40,7 +40,8 @@ KEPT = {
 # Judged matrices, whose traces are not kept: their tables are compared with the judged rows.
 JUDGED = ["host-2core/convergence/adaptive", "host-2core/convergence/order", "host-2core/convergence/reduced",
           "8x-NVIDIA-H200/codec-ladder",
-          "1x-NVIDIA-H100/text-differences", *(f"4x-NVIDIA-H200/weight-differences/{name}" for name in ("all", "core")),
+          "1x-NVIDIA-H100/text-differences", "1x-NVIDIA-H200/text-moments/judged",
+          *(f"4x-NVIDIA-H200/weight-differences/{name}" for name in ("all", "core")),
           *(f"4x-NVIDIA-H200/text-differences/{name}" for name in ("all", "core", "gpt2-124m"))]
 INTO_FOLDERS = ("plot", "network-table", "break-even")  # their --output is a folder
 NOT_A_NAME = re.compile(r"\d{8}T\d{6}Z|(?<![0-9a-z])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}(?![0-9a-z])")
