@@ -148,6 +148,14 @@ std::string to_turn_it_on(const zero::Options& all) {
       own_keys.empty() ? "" : ", and under zeropp: ", fmt::join(own_keys, ", "));
 }
 
+std::string about_the_loss(const zero::Options& all) {
+  const std::string said =
+      "What that costs in held-out loss no plan knows: docs/howto/safe-compression.md has what was "
+      "measured.";
+  if (all.weight_differences.enabled) return said;
+  return said + " Weights sent as differences cost none there: --weight-differences plans them.";
+}
+
 std::string about_deepspeed(const Comparison& comparison, const Compared& about) {
   if (about.all.gradient_accumulation_steps == 1) return "";
   return fmt::format("\n{}\n{}\n", wrapped(what_deepspeed_does(about)),
@@ -166,6 +174,7 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   text += wrapped(why_this_factor(comparison, about));
   text += about_deepspeed(comparison, about);
   text += wrapped(to_turn_it_on(about.all.zero));
+  text += wrapped(about_the_loss(about.all.zero));
   text += wrapped(about_hybrids(comparison, about));
   if (about.cluster == nullptr) {
     text += wrapped(

@@ -124,7 +124,9 @@ def losses(programs):
     """README's differences of the loss to that of ZeRO-3."""
     rows = [[f"[{what}][{link}]", *loss(programs, folder, setting)]
             for what, link, folder, setting in (("int8 weights, int4 gradients", "corpus", CORPUS, "zero++"),
-                                                ("int8 weights, int4 gradients; int8 moments", "moments", MOMENTS,
+                                                ("the bits of ZeRO-3, with int8 moments", "moments", MOMENTS,
+                                                 "moments int8"),
+                                                ("int8 weights, int4 gradients, with int8 moments", "moments", MOMENTS,
                                                  "zero++, moments int8"),
                                                 ("int4 weight differences, int4 gradients", "differences",
                                                  f"{DIFFERENCES}/core", "zero++ with differences"))]

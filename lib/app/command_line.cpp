@@ -322,7 +322,7 @@ std::vector<std::string> add_common_flags(CLI::App& cli, const App& app, CommonF
   }
   if (config::reads_deepspeed(app.options)) add_deepspeed_flags(cli, app, known, line.warnings);
   cli.add_option("--output", common.output,
-                 "Folder of the results, made where missing; without it no trace is kept")
+                 "Folder of the results, made where missing; default: where the program is called")
       ->type_name("DIR");
   cli.add_option(app.json_flags, common.json, "Write a summary there")->type_name("FILE");
   if (!app.run_alone) {

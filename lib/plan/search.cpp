@@ -30,7 +30,7 @@ void require_searchable(const config::TrainConfig& base) {
     throw Error(
         ExitCode::usage,
         fmt::format("{} is not searched over: leave it out here, and plan its configuration "
-                    "with zpp_plan estimate",
+                    "with zpp_plan time, or estimate without a cluster",
                     key));
   };
   if (base.zero.adaptive_bits.values != zero::AdaptedValues::none) refuse("zeropp.adaptive_bits");

@@ -203,6 +203,8 @@ class Numbers(Case):
                       f"accumulation) and "
                       f"{once['all']['reduction']:.2f} with one:", " ".join(result.stdout.split()))
         self.assertGreater(rows["all"]["reduction"], 1.5 * once["all"]["reduction"])
+        self.assertIn("docs/howto/safe-compression.md has what was measured. Weights sent as differences cost none there: "
+                      "--weight-differences plans them.", " ".join(result.stdout.split()))
         self.assertIn("ZeRO-3 gathers the weights across nodes 8 times", " ".join(result.stdout.split()))
 
     def test_weight_differences_are_explained(self):
@@ -219,6 +221,8 @@ class Numbers(Case):
                               "twice and the gradients once, in bf16; ZeRO++ sends the weights once, as differences in "
                               "int4:128, and", text)
                 self.assertIn("because the copy that differences are added to serves later forwards too", text)
+                self.assertIn("docs/howto/safe-compression.md", text)
+                self.assertNotIn("--weight-differences plans them", text)
                 advised = re.search(r"To turn it on: (--[^,]*),", text)[1].split()
                 self.assertEqual("--zero-hpz-partition-size" in advised, ranks > 1)
                 self.assertEqual('"zero_hpz_partition_size": 2, ' in text, ranks > 1)

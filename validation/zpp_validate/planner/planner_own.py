@@ -34,8 +34,8 @@ KEPT_IMAGES = [f"kept-images/{study}" for study in ("encoded-at-each-gather", "k
                                                     "moments-int8-two-quads",
                                                     "moments-int8-two-quads-in-backward")]
 # One node of two GPUs, whose units stay whole from forward to backward.
-WEIGHTS_KEPT = [f"weights-kept/{study}" for study in ("moments-int8-before", "moments-int8-in-backward-before",
-                                                      "moments-int8", "moments-bf16")]
+WEIGHTS_KEPT = [f"weights-kept/{study}" for study in ("written-int8", "written-bf16", "written-fp32",
+                                                      "written-by-updates")]
 # One node of two GPUs, beside variants of FSDP2.
 VARIANTS = [f"fsdp2-variants/{study}" for study in ("9.4b", "9.4b-without-kept-images")]
 # Four GPUs, without a shard in 16 bits beside the master.
