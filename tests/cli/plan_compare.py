@@ -203,8 +203,8 @@ class Numbers(Case):
                       f"accumulation) and "
                       f"{once['all']['reduction']:.2f} with one:", " ".join(result.stdout.split()))
         self.assertGreater(rows["all"]["reduction"], 1.5 * once["all"]["reduction"])
-        self.assertIn("docs/howto/safe-compression.md has what was measured. Weights sent as differences cost none there: "
-                      "--weight-differences plans them.", " ".join(result.stdout.split()))
+        self.assertIn("docs/howto/safe-compression.md has what was measured. Weights sent as differences cost none "
+                      "there: --weight-differences plans them.", " ".join(result.stdout.split()))
         self.assertIn("ZeRO-3 gathers the weights across nodes 8 times", " ".join(result.stdout.split()))
 
     def test_weight_differences_are_explained(self):
