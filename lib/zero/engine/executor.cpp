@@ -169,8 +169,10 @@ class Executor::Execution {
     stream.record(started);
     executor_.stream(ends_on(op.stream)).wait(started);
     // A collective is finished when its result is needed where the host would wait, and at once
-    // where only the stream waits: decoding does not queue behind what later gathers wait for.
-    if (executor_.waits_on_stream_) finish(index);
+    // where only the stream waits: decoding does not queue behind what later gathers wait for. No
+    // layer runs beside a refresh where the host waits, and several of them on one link end later
+    // than one after the other.
+    if (executor_.waits_on_stream_ || op.kind == OpKind::refresh) finish(index);
   }
 
   /// Time that compute waits for others is exposed; other streams wait in each other's shadow.
