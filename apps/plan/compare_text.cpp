@@ -149,11 +149,12 @@ std::string to_turn_it_on(const zero::Options& all) {
 }
 
 std::string about_the_loss(const zero::Options& all) {
-  const std::string said =
-      "What that costs in held-out loss no plan knows: docs/howto/safe-compression.md has what was "
-      "measured.";
-  if (all.weight_differences.enabled) return said;
-  return said + " Weights sent as differences cost none there: --weight-differences plans them.";
+  return std::string(
+             "What that costs in held-out loss no plan knows: docs/howto/safe-compression.md has "
+             "what was measured.") +
+         (all.weight_differences.enabled ? ""
+                                         : " Weights sent as differences cost none there: "
+                                           "--weight-differences plans them.");
 }
 
 std::string about_deepspeed(const Comparison& comparison, const Compared& about) {
