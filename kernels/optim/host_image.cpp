@@ -1,6 +1,7 @@
 #include "kernels/optim/host_image.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "kernels/codec/formats/int4.hpp"

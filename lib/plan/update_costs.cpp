@@ -1,6 +1,7 @@
 #include "lib/plan/update_costs.hpp"
 
 #include "kernels/codec/codec.hpp"
+#include "kernels/optim/registry.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/offload_costs.hpp"
 #include "lib/zero/plan/image_format.hpp"
