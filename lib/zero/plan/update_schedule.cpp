@@ -2,7 +2,6 @@
 // shards.
 #include <cstddef>
 #include <deque>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,9 +12,41 @@ namespace zeropp::zero {
 
 namespace {
 
+/// Workspaces of refreshes in an arena, of which up to `most` lie side by side.
+class Workspaces {
+ public:
+  explicit Workspaces(std::size_t most) : most_(most) {}
+
+  /// Offset of the next one: as ArenaPlanner::allocate().
+  std::size_t allocate(std::size_t bytes, std::vector<std::size_t>& waits_on) {
+    return arena_.allocate(bytes, waits_on);
+  }
+  /// Says that operation `refresh` is the last that uses the one at `offset`, behind those before.
+  void add(std::size_t refresh, std::size_t offset) {
+    used_.emplace_back(refresh, offset);
+    if (used_.size() < most_) return;
+    const auto [first, at] = used_.front();
+    arena_.release(at, {first});
+    used_.pop_front();
+  }
+  [[nodiscard]] std::size_t peak() const { return arena_.peak(); }
+
+ private:
+  std::size_t most_;
+  ArenaPlanner arena_;
+  std::deque<std::pair<std::size_t, std::size_t>> used_;  ///< refresh, offset: not released
+};
+
 Op update_of(const ScheduleInput& input, std::size_t unit) {
   Op op{OpKind::update, unit};
   if (input.preset.shard_parameters) op.stream = StreamId::update;
+  return op;
+}
+
+Op refresh_of(const ScheduleInput& input, std::size_t unit) {
+  Op op{OpKind::refresh, unit};
+  op.stream = StreamId::gather;
+  op.bytes = input.unit_memory[unit].refresh_workspace;
   return op;
 }
 
@@ -24,53 +55,40 @@ Op update_of(const ScheduleInput& input, std::size_t unit) {
 /// the first step. The workspaces of two refreshes lie side by side: one is encoded while the one
 /// before it is sent or decoded.
 Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, bool initial) {
-  ArenaPlanner arena;
+  Workspaces workspaces(2);
   const bool updated = !ops.empty();
-  std::optional<std::size_t> before;
   for (std::size_t unit = 0; unit < input.units.size(); ++unit) {
     if (!is_refreshed(input.preset, input.units[unit])) continue;
-    Op op{OpKind::refresh, unit};
-    op.stream = StreamId::gather;
-    op.bytes = input.unit_memory[unit].refresh_workspace;
+    Op op = refresh_of(input, unit);
     op.initial = initial;
     if (updated) op.waits_on = {unit};
-    op.workspace = arena.allocate(op.bytes, op.waits_on);
-    if (before) arena.release(ops[*before].workspace, {*before});
-    before = ops.size();
+    op.workspace = workspaces.allocate(op.bytes, op.waits_on);
+    workspaces.add(ops.size(), op.workspace);
     ops.push_back(std::move(op));
   }
-  return {std::move(ops), arena.peak()};
+  return {std::move(ops), workspaces.peak()};
 }
 
 /// Updates that may write what is sent, each with its unit's refresh behind it, where there is one:
 /// both have the workspace. One is written while the one before it is sent and the one before that
 /// decoded.
 Schedule update_and_refresh_all(const ScheduleInput& input) {
-  constexpr std::size_t side_by_side = 3;
-  ArenaPlanner arena;
+  Workspaces workspaces(3);
   std::vector<Op> ops;
-  std::deque<std::size_t> refreshes;  // whose workspaces are not released
   for (std::size_t unit = 0; unit < input.units.size(); ++unit) {
     Op update = update_of(input, unit);
     if (!is_refreshed(input.preset, input.units[unit])) {
       ops.push_back(std::move(update));
       continue;
     }
-    const std::size_t bytes = input.unit_memory[unit].refresh_workspace;
-    update.workspace = arena.allocate(bytes, update.waits_on);
-    Op refresh{OpKind::refresh, unit};
-    refresh.stream = StreamId::gather;
-    refresh.bytes = bytes;
-    refresh.workspace = update.workspace;
+    Op refresh = refresh_of(input, unit);
+    refresh.workspace = update.workspace = workspaces.allocate(refresh.bytes, update.waits_on);
     refresh.waits_on = {ops.size()};
     ops.push_back(std::move(update));
-    refreshes.push_back(ops.size());
+    workspaces.add(ops.size(), refresh.workspace);
     ops.push_back(std::move(refresh));
-    if (refreshes.size() < side_by_side) continue;
-    arena.release(ops[refreshes.front()].workspace, {refreshes.front()});
-    refreshes.pop_front();
   }
-  return {std::move(ops), arena.peak()};
+  return {std::move(ops), workspaces.peak()};
 }
 
 }  // namespace
