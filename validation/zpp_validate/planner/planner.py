@@ -25,7 +25,7 @@ AIMS = {"published": (0.05, 0.12), "one GPU": OWN, "one node of 2": OWN, "one no
         "emulated nodes of 1": OWN,
         "emulated nodes of 2": OWN, "offload to the host": OWN}
 # What was reached, rounded up: worse is a regression.
-PROMISES = {"published": (0.05, 0.12), "one GPU": (0.02, 0.04), "one node of 2": (0.04, 0.10),
+PROMISES = {"published": (0.05, 0.12), "one GPU": (0.02, 0.05), "one node of 2": (0.04, 0.10),
             "one node of 4": (0.03, 0.12),
             "one node of 8": (0.04, 0.10), "emulated nodes of 1": (0.10, 0.23), "emulated nodes of 2": (0.06, 0.18),
             "offload to the host": (0.04, 0.07)}

@@ -19,7 +19,8 @@ EMULATED_ON_TWO = [f"emulated-nodes/{study}" for study in ("one-lane", "eight-la
                                                            "eight-lanes-second-session",
                                                            "eight-lanes-vendor-gathers")]
 # Nodes of one GPU and of two, with weight differences and without; no rails were measured in these sessions.
-DIFFERENCES_ON_TWO = [f"weight-differences/{study}" for study in ("1.64b", "1.64b-beside-fsdp2", "9.4b")]
+DIFFERENCES_ON_TWO = [f"weight-differences/{study}" for study in ("1.64b", "1.64b-beside-fsdp2", "1.64b-third",
+                                                                 "9.4b")]
 DIFFERENCES_ON_FOUR = ["weight-differences/6.86b", "weight-differences/6.86b-hybrid-keeps-weights"]
 # One node of two GPUs, without a shard in 16 bits beside the master.
 MEMORY = [f"memory/{study}" for study in ("gathered-from-master", "update-in-backward", "moments-bf16", "moments-int8",
@@ -35,7 +36,9 @@ KEPT_IMAGES = [f"kept-images/{study}" for study in ("encoded-at-each-gather", "k
                                                     "moments-int8-two-quads-in-backward")]
 # One node of two GPUs, whose units stay whole from forward to backward.
 WEIGHTS_KEPT = [f"weights-kept/{study}" for study in ("written-int8", "written-bf16", "written-fp32",
-                                                      "written-by-updates")]
+                                                      "written-by-updates", "both-and-zero3",
+                                                      "gathered-again-bf16", "gathered-again-fp32", "6.86b",
+                                                      "6.86b-gathered-again", "1.64b-eager-and-compiled")]
 # One node of two GPUs, beside variants of FSDP2.
 VARIANTS = [f"fsdp2-variants/{study}" for study in ("9.4b", "9.4b-without-kept-images")]
 # Four GPUs, without a shard in 16 bits beside the master.
@@ -51,7 +54,9 @@ STUDIES = {
     "1x-NVIDIA-H200": {"offload-to-host/optimizer-and-largest-model": "h200-1x-host",
                        "offload-to-host/optimizer-and-weights": "h200-1x-host",
                        "steps-of-one-gpu": "h200-1x-host", "beside-pytorch/compiled": "h200-1x-host",
-                       "beside-pytorch/compiled-1.64b": "h200-1x-host"},
+                       "beside-pytorch/compiled-1.64b": "h200-1x-host",
+                       "beside-pytorch/compiled-second": "h200-1x-host",
+                       "beside-pytorch/compiled-1.64b-second": "h200-1x-host"},
     "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node",
                        "many-reductions/two-at-a-time": "h200-4x-node",
                        "beside-fsdp2": "h200-4x-node",
