@@ -103,6 +103,13 @@ std::string line_of_losses(const Row& row) {
       fmt::join(parts, " and "));
 }
 
+/// Line about the sharding that no candidate has; empty where it would be that of all ranks.
+std::string line_of_hybrids(const comm::Topology& topology) {
+  if (topology.ranks_per_node == 1 || topology.node_count == 1) return "";
+  return "hybrid sharding, each node with all weights, is not searched over and can be faster: "
+         "zpp_plan compare has its rows\n";
+}
+
 std::string of_one_size(const Found& found, std::size_t rows) {
   const plan::SearchResult& result = found.result;
   std::string text = fmt::format(
@@ -120,7 +127,7 @@ std::string of_one_size(const Found& found, std::size_t rows) {
   for (std::size_t i = 0; i < std::min(rows, trades.size()); ++i) shown.push_back(all[trades[i]]);
   text += fmt::format("\nless of one only for more of another: {}, of which\n{}\n", trades.size(),
                       table_of(shown).str());
-  return text + line_of_losses(all.front());
+  return text + line_of_losses(all.front()) + line_of_hybrids(found.topology);
 }
 
 trace::Group sizes_group(const std::vector<Found>& found) {

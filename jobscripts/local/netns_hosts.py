@@ -12,7 +12,8 @@ dropped, as on a fabric with flow control; the JSON says what was dropped or sen
 Congestion control is reno, which every kernel has and which paces nothing.
 
 Open MPI: between hosts TCP over eth0 alone, inside a host shared memory; remote hosts are entered with nsenter through an
-agent that takes the place of ssh. What it leaves in its session folder ends with the host's /dev/shm.
+agent that takes the place of ssh. What it leaves in its session folder ends with the host's /dev/shm. Long messages are
+sent in pieces over slow links (SLOW), where those that Open MPI puts whole hold each other up.
 """
 
 import json
@@ -49,6 +50,8 @@ MCA = {
     "pml": "ob1", "btl": "vader,tcp,self", "btl_tcp_if_include": NETWORK, "oob_tcp_if_include": NETWORK,
     "btl_vader_single_copy_mechanism": "none", "mpi_yield_when_idle": "1", "orte_tmpdir_base": "/dev/shm",
 }
+# Bits per second. Up to there pieces cost nothing; over faster links they cost a core a copy more.
+SLOW = 2 * 10**9
 SYSCTL = {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1",
           "net/ipv4/tcp_congestion_control": "reno"}
 
@@ -73,6 +76,15 @@ def shape(device, rate):
         return []
     return [["tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", f"{burst(rate)}b",
              "limit", f"{QUEUE}b"]]
+
+
+def variables(rate):
+    """What Open MPI reads, for links with this rate. The caller's own value of how TCP sends comes first."""
+    speed = bits_per_second(rate)
+    settings = {f"OMPI_MCA_{name}": value for name, value in MCA.items()}
+    if speed and speed <= SLOW:
+        settings["OMPI_MCA_btl_tcp_flags"] = os.environ.get("OMPI_MCA_btl_tcp_flags", "send")
+    return settings
 
 
 def name_of(host):
@@ -118,7 +130,8 @@ def commands(plan):
     for host in range(1, plan["hosts"] + 1):
         yield HOLD
         yield from host_commands(host, f"PID{host}", plan["rate"])
-    yield [*enter("PID1"), "env", *[f"OMPI_MCA_{name}={value}" for name, value in MCA.items()], *launch_command(plan)]
+    settings = variables(plan["rate"])
+    yield [*enter("PID1"), "env", *[f"{name}={value}" for name, value in settings.items()], *launch_command(plan)]
 
 
 class Broken(Exception):
@@ -240,7 +253,7 @@ def reap(hosts):
 
 def run(plan, pids):
     """The exit code of mpirun; of ours when a signal came."""
-    environment = {**os.environ, **{f"OMPI_MCA_{name}": value for name, value in MCA.items()},
+    environment = {**os.environ, **variables(plan["rate"]),
                    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     ended = []
     launcher = subprocess.Popen([*enter(pids[0]), *launch_command(plan)], env=environment, stdin=subprocess.DEVNULL,

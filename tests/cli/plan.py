@@ -423,6 +423,13 @@ class Searches(Program):
             least[distance] = min(plan["candidates"]["bytes_inter_node"])
         self.assertLess(least[1000000000], least[0])
 
+    def test_search_says_that_it_leaves_hybrid_sharding_out(self):
+        for nodes, ranks, told in ((2, 2, 1), (1, 2, 0), (2, 1, 0)):
+            with self.subTest(nodes=nodes, ranks=ranks):
+                out = self.check_ok(self.plan("search", *MODEL, "--nodes", str(nodes), "--ranks-per-node", str(ranks),
+                                              "--output", self.out)).stdout
+                self.assertEqual(out.count("hybrid sharding, each node with all weights, is not searched over"), told)
+
     def test_what_is_given_is_not_searched(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3",
                                "--zero-quantized-weights", "--weight-codec", "int5:64", "--no-zero-quantized-gradients",

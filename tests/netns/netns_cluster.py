@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -210,6 +211,15 @@ class Cluster(zpp.TestCase):
         self.assertEqual(result.code, 0, result)
         self.assertEqual(result.stdout.count(" tbf rate 100mbit "), 2 * 4)
         self.assertIn("'a b'", result.stdout)
+
+    def test_long_messages_go_in_pieces_over_slow_links(self):
+        """Unless the caller says how TCP sends."""
+        for rate, given, wanted in (("2gbit", None, "send"), ("2gbit", "put", "put"), ("2.1gbit", None, None),
+                                    ("unshaped", None, None)):
+            with self.subTest(rate=rate, given=given):
+                environment = {} if given is None else {"OMPI_MCA_btl_tcp_flags": given}
+                result = self.cluster("--rate", rate, "--dry-run", "--", "true", PATH="/nowhere", **environment)
+                self.assertEqual(re.findall(r"OMPI_MCA_btl_tcp_flags=(\S+)", result.stdout), [wanted] if wanted else [])
 
 
 class WithoutPrivileges(zpp.TestCase):
