@@ -103,11 +103,12 @@ std::string line_of_losses(const Row& row) {
       fmt::join(parts, " and "));
 }
 
-/// Line about the sharding that no candidate has; empty where it would be that of all ranks.
+/// Line about the sharding that no candidate has; empty where nodes of one rank, or one node, leave
+/// none.
 std::string line_of_hybrids(const comm::Topology& topology) {
   if (topology.ranks_per_node == 1 || topology.node_count == 1) return "";
-  return "hybrid sharding, each node with all weights, is not searched over and can be faster: "
-         "zpp_plan compare has its rows\n";
+  return "hybrid sharding, over the ranks of each node, is not searched over and can be faster: "
+         "zpp_plan compare has rows of it\n";
 }
 
 std::string of_one_size(const Found& found, std::size_t rows) {

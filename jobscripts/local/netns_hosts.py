@@ -13,7 +13,7 @@ Congestion control is reno, which every kernel has and which paces nothing.
 
 Open MPI: between hosts TCP over eth0 alone, inside a host shared memory; remote hosts are entered with nsenter through an
 agent that takes the place of ssh. What it leaves in its session folder ends with the host's /dev/shm. Long messages are
-sent in pieces over slow links (SLOW), where those that Open MPI puts whole hold each other up.
+sent in pieces over slow links (SLOW), which those that Open MPI sends whole leave idle.
 """
 
 import json
@@ -50,7 +50,8 @@ MCA = {
     "pml": "ob1", "btl": "vader,tcp,self", "btl_tcp_if_include": NETWORK, "oob_tcp_if_include": NETWORK,
     "btl_vader_single_copy_mechanism": "none", "mpi_yield_when_idle": "1", "orte_tmpdir_base": "/dev/shm",
 }
-# Bits per second. Up to there pieces cost nothing; over faster links they cost a core a copy more.
+TCP_FLAGS = "OMPI_MCA_btl_tcp_flags"
+# Bits per second. Over faster links pieces cost a core another copy (results/host-2core/emulated-network).
 SLOW = 2 * 10**9
 SYSCTL = {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1",
           "net/ipv4/tcp_congestion_control": "reno"}
@@ -83,7 +84,7 @@ def variables(rate):
     speed = bits_per_second(rate)
     settings = {f"OMPI_MCA_{name}": value for name, value in MCA.items()}
     if speed and speed <= SLOW:
-        settings["OMPI_MCA_btl_tcp_flags"] = os.environ.get("OMPI_MCA_btl_tcp_flags", "send")
+        settings[TCP_FLAGS] = os.environ.get(TCP_FLAGS, "send")
     return settings
 
 
@@ -237,6 +238,7 @@ def report(plan, before, after, code):
     return {"schema": "zeropp-netns", "schema_version": "1.0", "emulated": True, "hosts": plan["hosts"],
             "ranks_per_host": plan["ranks_per_host"], "rate": rate, "bits_per_second": bits_per_second(rate),
             "mtu": MTU, "burst_bytes": None if rate == UNSHAPED else burst(rate), "command": plan["command"],
+            "tcp_flags": variables(rate).get(TCP_FLAGS, os.environ.get(TCP_FLAGS)),  # None: Open MPI's own
             "exit_code": code, **spent, "cores": os.cpu_count(), "others_cpu_share": max(others, 0.0),
             "interfaces": interfaces, "total": total, "header_bytes_per_packet": HEADERS,
             "payload_bytes": total["sent_bytes"] - HEADERS * total["sent_packets"]}

@@ -27,6 +27,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+namespace {
+
+std::string digits_of(std::string_view text) {
+  std::string digits;
+  for (const char c : text) {
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) digits += c;
+  }
+  return digits;
+}
+
+}  // namespace
+
 std::string nearest(std::string_view name, const std::vector<std::string>& known) {
   // Letters of the other case are the least difference.
   const auto lower = [](std::string_view text) {
@@ -35,11 +47,14 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
     return folded;
   };
   const std::string wanted = lower(name);
+  const std::string digits = digits_of(name);
   std::string best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const auto& candidate : known) {
-    const std::size_t distance =
-        2 * edit_distance(wanted, lower(candidate)) + (name == candidate ? 0 : 1);
+    // Another number is one more letter: of a codec it says more than the letters around it.
+    const std::size_t edits =
+        edit_distance(wanted, lower(candidate)) + (digits == digits_of(candidate) ? 0 : 1);
+    const std::size_t distance = 2 * edits + (name == candidate ? 0 : 1);
     if (distance < least) {
       least = distance;
       best = candidate;

@@ -11,8 +11,8 @@ namespace zeropp {
 /// string alignment distance).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The entry of `known` with the least distance to `name`; the first of equals. Empty when `known`
-/// is.
+/// The entry of `known` with the least distance to `name`, which is one more where their digits
+/// differ; the first of equals. Empty when `known` is.
 std::string nearest(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace zeropp

@@ -99,8 +99,10 @@ const Entry& entry(const std::string& name) {
       std::find_if(std::begin(kModels), std::end(kModels),
                    [&](const Entry& candidate) { return candidate.name == name; });
   if (found != std::end(kModels)) return *found;
-  throw Error(ExitCode::usage, fmt::format("zeropp.model.name: unknown model '{}': use one of {}",
-                                           name, fmt::join(model_names(), ", ")));
+  throw Error(ExitCode::usage,
+              fmt::format("zeropp.model.name: unknown model '{}': use one of {}; its size is in "
+                          "zeropp.model.num_layers, hidden_size and others",
+                          name, fmt::join(model_names(), ", ")));
 }
 
 /// `Given`: a Context or a Sizing.

@@ -261,8 +261,9 @@ Cluster parse_cluster(const std::string& text, const std::string& name) {
 }
 
 Cluster read_cluster(const std::filesystem::path& path) {
-  const std::string text =
-      config::read_config_text(path, "the cluster file", "--cluster (inputs/clusters has some)");
+  const std::string text = config::read_config_text(
+      path, "the cluster file",
+      "--cluster (inputs/clusters has some, and --gpu with --node-gbit needs none)");
   return parse_cluster(text, path.string());
 }
 

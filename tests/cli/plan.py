@@ -428,7 +428,7 @@ class Searches(Program):
             with self.subTest(nodes=nodes, ranks=ranks):
                 out = self.check_ok(self.plan("search", *MODEL, "--nodes", str(nodes), "--ranks-per-node", str(ranks),
                                               "--output", self.out)).stdout
-                self.assertEqual(out.count("hybrid sharding, each node with all weights, is not searched over"), told)
+                self.assertEqual(out.count("hybrid sharding, over the ranks of each node, is not searched over"), told)
 
     def test_what_is_given_is_not_searched(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3",

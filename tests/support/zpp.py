@@ -47,6 +47,9 @@ HPZ_WARNINGS = ("nothing here: a step gathers each weight only once",
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
+# Open MPI's folder of a run, of this program alone: a program that ends removes /tmp/ompi.* while another makes it.
+SESSIONS = tempfile.TemporaryDirectory(prefix="zpp-mpi-")
+
 OK, INVALID, USAGE, ENVIRONMENT, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 5, 85, 130, 77
 
 
@@ -73,7 +76,8 @@ class Process:
     def __init__(self, command, cwd=None, env=None, patient=False):
         self.command = list(map(str, command))
         quick = {} if patient else {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
-        self.process = subprocess.Popen(self.command, cwd=cwd, env={**os.environ, **quick, **(env or {})},
+        own = {"OMPI_MCA_orte_tmpdir_base": SESSIONS.name}
+        self.process = subprocess.Popen(self.command, cwd=cwd, env={**os.environ, **own, **quick, **(env or {})},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, start_new_session=True)
 

@@ -50,6 +50,8 @@ TEST(Nearest, FindsTheName) {
   EXPECT_EQ(nearest("two-levle", known), "two-level");
   EXPECT_EQ(nearest("flt", known), "flat");
   EXPECT_EQ(nearest("", {}), "");
+  EXPECT_EQ(nearest("8bit", {"fp32", "bf16", "int8"}), "int8");
+  EXPECT_EQ(nearest("lr2", {"beta2", "lr"}), "lr");
 }
 
 TEST(Sha256, StandardExamples) {

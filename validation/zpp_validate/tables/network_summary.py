@@ -42,7 +42,7 @@ def summarize(study, run, trace_path, counters_path):
             **{name: counters[name] for name in ("rate", "bits_per_second", "payload_bytes", "others_cpu_share",
                                                  "seconds",
                                                  "cores")},
-            **counters["total"]}
+            "tcp_flags": counters.get("tcp_flags"), **counters["total"]}
 
 
 def write(path, study, summaries):
