@@ -23,7 +23,7 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
       table.end(),
       {{.path = "zero_optimization.stage",
         .flag = "--zero-stage",
-        .nicknames = {"fsdp", "fsdp2", "zero", "zero3"},
+        .nicknames = {"fsdp", "fsdp2", "sharding-strategy", "zero", "zero3"},
         .field = &c.zero.stage,
         .help =
             "Stage of ZeRO: 0 shards nothing, 1 the optimizer, 2 gradients too, 3 parameters too",
