@@ -30,7 +30,7 @@ BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "qwZ, qg
                 ("18.7 B", "8", "NVLink", "eight", "18.7b", "qwz-qgz", "qwZ, qgZ"),
                 ("1.64 B", NODES, "sockets", "nodes", "1.64b", "all", "qwZ, hpZ, qgZ"),
                 ("6.86 B", NODES, "sockets", "copies", "6.86b", "differences", "weight differences, qgZ"))
-OF_README = ("nvlink", "larger", "four", "nodes", "copies")
+OF_README = ("larger", "four", "nodes", "copies")
 
 
 def study(programs, name, shape):

@@ -47,7 +47,7 @@ HPZ_WARNINGS = ("nothing here: a step gathers each weight only once",
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
-# Open MPI's folder of a run, of this program alone: a program that ends removes /tmp/ompi.* while another makes it.
+# Where Open MPI keeps its folder of a run: a program that ends removes one that another is about to use.
 SESSIONS = tempfile.TemporaryDirectory(prefix="zpp-mpi-")
 
 OK, INVALID, USAGE, ENVIRONMENT, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 5, 85, 130, 77
