@@ -79,13 +79,16 @@ def shape(device, rate):
              "limit", f"{QUEUE}b"]]
 
 
-def variables(rate):
-    """What Open MPI reads, for links with this rate. The caller's own value of how TCP sends comes first."""
+def tcp_flags(rate):
+    """How Open MPI is told to send over links with this rate, by the caller first; None: it is not told."""
     speed = bits_per_second(rate)
-    settings = {f"OMPI_MCA_{name}": value for name, value in MCA.items()}
-    if speed and speed <= SLOW:
-        settings[TCP_FLAGS] = os.environ.get(TCP_FLAGS, "send")
-    return settings
+    return os.environ.get(TCP_FLAGS, "send" if speed and speed <= SLOW else None)
+
+
+def variables(rate):
+    """What Open MPI reads, for links with this rate."""
+    flags = tcp_flags(rate)
+    return {**{f"OMPI_MCA_{name}": value for name, value in MCA.items()}, **({TCP_FLAGS: flags} if flags else {})}
 
 
 def name_of(host):
@@ -238,8 +241,7 @@ def report(plan, before, after, code):
     return {"schema": "zeropp-netns", "schema_version": "1.0", "emulated": True, "hosts": plan["hosts"],
             "ranks_per_host": plan["ranks_per_host"], "rate": rate, "bits_per_second": bits_per_second(rate),
             "mtu": MTU, "burst_bytes": None if rate == UNSHAPED else burst(rate), "command": plan["command"],
-            "tcp_flags": variables(rate).get(TCP_FLAGS, os.environ.get(TCP_FLAGS)),  # None: Open MPI's own
-            "exit_code": code, **spent, "cores": os.cpu_count(), "others_cpu_share": max(others, 0.0),
+            "tcp_flags": tcp_flags(rate), "exit_code": code, **spent, "cores": os.cpu_count(), "others_cpu_share": max(others, 0.0),
             "interfaces": interfaces, "total": total, "header_bytes_per_packet": HEADERS,
             "payload_bytes": total["sent_bytes"] - HEADERS * total["sent_packets"]}
 

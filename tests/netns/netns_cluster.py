@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
