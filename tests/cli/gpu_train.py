@@ -32,7 +32,7 @@ class GpuTrain(zpp.TestCase):
         others."""
         nccl = [case for case in cases if transport_of(case) == "nccl"]
         others = [case for case in cases if transport_of(case) != "nccl"]
-        return {case: run(case) for case in nccl} | dict(zip(others, zpp.side_by_side(run, others)))
+        return {case: run(case) for case in nccl} | dict(zip(others, zpp.side_by_side(run, others, gpus=True)))
 
     def test_every_place_stage_and_dtype(self):
         cases = [(*place, *kind) for place in PLACES
