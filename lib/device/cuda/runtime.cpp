@@ -4,6 +4,7 @@
 #include "lib/device/runtime.hpp"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 #include <nccl.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
 
@@ -341,7 +342,14 @@ void limit_gpu_memory(std::size_t bytes) {
   pool().limit = bytes == 0 ? std::numeric_limits<std::size_t>::max() : bytes;
 }
 
-void use_gpu(int index) { check(cudaSetDevice(index)); }
+void use_gpu(int index) {
+  const cudaError_t status = cudaSetDevice(index);
+  if (status == cudaSuccess) return;
+  throw Error(ExitCode::environment,
+              fmt::format("GPU {} takes no further program: {} [{}]; nvidia-smi lists those that "
+                          "hold it: end them, or ask the launcher for GPUs of your own",
+                          index, cudaGetErrorString(status), cudaGetErrorName(status)));
+}
 
 int current_gpu() {
   if (visible_gpus().empty()) throw Error(ExitCode::environment, no_gpu_reason());
