@@ -13,7 +13,8 @@ import markdown
 # The raw data of a row: the name of README's link, the folder, and the layout.
 STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/weights-kept/6.86b", "node"),
            "eight": ("results/8x-NVIDIA-H200/beside-fsdp2/18.7b", "node"),
-           "four": ("results/4x-NVIDIA-H200/beside-fsdp2/18.7b-weights-kept", "node"),
+           "four": ("results/4x-NVIDIA-H200/beside-fsdp2/18.7b-units-whole", "node"),
+           "whole": ("results/4x-NVIDIA-H200/beside-fsdp2/6.86b-units-whole", "node"),
            "nodes": ("results/4x-NVIDIA-H200/fsdp2-plugin", "emulated"),
            "copies": ("results/4x-NVIDIA-H200/weight-differences/6.86b", "emulated"),
            "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
@@ -26,6 +27,7 @@ MOMENTS = "results/1x-NVIDIA-H200/text-moments/judged"
 NODES = "2 nodes x 2"
 BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "qwZ, qgZ"),
                 ("6.86 B", "2", "NVLink", "larger", "6.86b", "qwz-qgz", "qwZ, qgZ, int8 moments"),
+                ("6.86 B", "4", "NVLink", "whole", "6.86b", "qwz-qgz", "qwZ, qgZ, int8 moments"),
                 ("18.7 B", "4", "NVLink", "four", "18.7b", "qwz-qgz", "qwZ, qgZ, int8 moments"),
                 ("18.7 B", "8", "NVLink", "eight", "18.7b", "qwz-qgz", "qwZ, qgZ"),
                 ("1.64 B", NODES, "sockets", "nodes", "1.64b", "all", "qwZ, hpZ, qgZ"),

@@ -45,8 +45,9 @@ VARIANTS = [f"fsdp2-variants/{study}" for study in ("9.4b", "9.4b-without-kept-i
 GATHERED_FROM_MASTER = ["18.7b-gathered-from-master", "18.7b-moments-bf16-in-backward", "18.7b-encoded-at-each-gather",
                         "18.7b-kept-images",
                         "18.7b-kept-images-moments-bf16-in-backward", "18.7b-kept-images-moments-int8",
-                        "18.7b-kept-images-two-quads", "18.7b-weights-kept",
-                        "18.7b-variants", "6.86b-bf16-gradients", "6.86b-kept-images"]
+                        "18.7b-kept-images-two-quads", "18.7b-weights-kept", "18.7b-units-whole",
+                        "18.7b-variants", "6.86b-bf16-gradients", "6.86b-kept-images", "6.86b-units-whole",
+                        "1.64b-units-whole"]
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since
 # 397c432, which starts the lanes of a rail in one NCCL group, with a bench_rails that does so too
 # (h200-2x2-emulated-b).
