@@ -1,5 +1,5 @@
-// zpp_plan compare: what each part of ZeRO++ and hybrid sharding save of a step of ZeRO-3, and
-// whether that pays.
+// zpp_plan compare: what each part of ZeRO++, weight differences and hybrid sharding save of a step
+// of ZeRO-3, and whether that pays.
 #include <fmt/format.h>
 
 #include <cstdio>

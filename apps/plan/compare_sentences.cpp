@@ -91,35 +91,37 @@ std::string whether_less_is_faster(const Comparison& comparison, const Compared&
   }
   if (fastest == &comparison.rows.back() || fastest->speedup <= 1) return "";
   return fmt::format(" {} without the other parts makes a step {:.2f} times as fast.",
-                     shown_name(fastest->feature), fastest->speedup);
+                     shown_name(fastest->feature, about), fastest->speedup);
 }
 
-/// Hybrid sharding that fits and is faster than every row of ZeRO++ that fits; else empty. Steps
-/// that are equal but for a hundredth are not.
-std::string whether_hybrids_are_faster(const Comparison& comparison, const Compared& about) {
+/// The row of no part of ZeRO++ that fits and is faster than every part that fits; else empty.
+/// Steps that are equal but for a hundredth are not.
+std::string whether_others_are_faster(const Comparison& comparison, const Compared& about) {
   constexpr double kSame = 0.99;
   double limit = std::numeric_limits<double>::infinity();
   for (const ComparedRow& row : comparison.rows) {
     if (!is_too_large(row, about)) limit = std::min(limit, kSame * row.seconds);
   }
   const ComparedRow* fastest = nullptr;
-  for (const ComparedRow& row : comparison.hybrids) {
+  for (const ComparedRow& row : comparison.others) {
     if (is_too_large(row, about) || row.seconds >= limit) continue;
     limit = row.seconds;
     fastest = &row;
   }
   if (fastest == nullptr) return "";
   return fmt::format(" The fastest row here is {}, {:.2f} times as fast as ZeRO-3.",
-                     shown_name(fastest->feature), fastest->speedup);
+                     shown_name(fastest->feature, about), fastest->speedup);
 }
 
 }  // namespace
 
-std::string shown_name(const std::string& feature) {
+std::string shown_name(const std::string& feature, const Compared& about) {
   if (feature == kFeatures.front().name) return "ZeRO-3";
   if (feature == kHybrids.front().name) return "hybrid";
   if (feature == kHybrids.back().name) return "hybrid +qgZ";
-  return feature == kFeatures.back().name ? "ZeRO++ (all)" : "+" + feature;
+  if (feature == kDifferences) return "+differences";
+  if (feature != kFeatures.back().name) return "+" + feature;
+  return about.all.zero.weight_differences.enabled ? "+differences" : "ZeRO++ (all)";
 }
 
 bool is_too_large(const ComparedRow& row, const Compared& about) {
@@ -130,7 +132,7 @@ std::string whether_it_pays(const Comparison& comparison, const Compared& about)
   return if_it_fits(comparison, about) +
          whether_it_pays_here(comparison, about.gain, about.all.gradient_accumulation_steps) +
          whether_less_is_faster(comparison, about) + " " +
-         where_it_pays(comparison, *about.cluster) + whether_hybrids_are_faster(comparison, about);
+         where_it_pays(comparison, *about.cluster) + whether_others_are_faster(comparison, about);
 }
 
 std::string what_fits(const Comparison& comparison, const Compared& about) {
@@ -138,7 +140,7 @@ std::string what_fits(const Comparison& comparison, const Compared& about) {
   std::vector<std::string> by_the_copy;
   for (const ComparedRow& row : all_rows(comparison)) {
     if (!is_too_large(row, about)) continue;
-    too_large.push_back(shown_name(row.feature));
+    too_large.push_back(shown_name(row.feature, about));
     if (static_cast<double>(row.memory_without_copy) <= about.memory) {
       by_the_copy.push_back(too_large.back());
     }
@@ -203,7 +205,7 @@ std::string about_hybrids(const Comparison& comparison, const Compared& about) {
     return "Hybrid sharding has no rows, for zpp_train refuses it here: " +
            comparison.why_no_hybrids + ".";
   }
-  if (comparison.hybrids.empty()) return "";
+  if (other_row(comparison, kHybrids.front().name) == nullptr) return "";
   const int ranks = about.topology.ranks_per_node;
   return fmt::format(
       "Hybrid sharding keeps everything once in each node, sharded over its ranks: of a step only "
@@ -211,6 +213,22 @@ std::string about_hybrids(const Comparison& comparison, const Compared& about) {
       "--shard-group-size {} without ZeRO++'s, with qgZ --zero-quantized-gradients too; in a "
       "DeepSpeed JSON, under zero_optimization: \"mics_shard_size\": {}.",
       ranks, ranks);
+}
+
+std::string about_the_loss(const Comparison& comparison, const Compared& about) {
+  std::string text =
+      "What that costs in held-out loss no plan knows: docs/howto/safe-compression.md has what was "
+      "measured.";
+  if (about.all.zero.weight_differences.enabled) return text;
+  if (other_row(comparison, kDifferences) != nullptr) {
+    return text +
+           " Weights sent as differences cost none there: for the row +differences give "
+           "--weight-differences too (under zeropp: \"weight_differences\": true).";
+  }
+  return text +
+         " Weight differences, which cost none there, have no row, for zpp_train refuses "
+         "them here: " +
+         comparison.why_no_differences + ".";
 }
 
 std::string what_deepspeed_does(const Compared& about) {

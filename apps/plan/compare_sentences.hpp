@@ -9,7 +9,7 @@
 namespace zeropp::plan_app {
 
 /// Name of a feature as the tables show it.
-std::string shown_name(const std::string& feature);
+std::string shown_name(const std::string& feature, const Compared& about);
 
 /// Whether `row` needs more memory than a rank may take.
 bool is_too_large(const ComparedRow& row, const Compared& about);
@@ -20,6 +20,8 @@ std::string what_fits(const Comparison& comparison, const Compared& about);
 std::string why_this_factor(const Comparison& comparison, const Compared& about);
 /// What hybrid sharding is and how to turn it on, or why it has no rows.
 std::string about_hybrids(const Comparison& comparison, const Compared& about);
+/// What codecs may cost in held-out loss, and what costs none.
+std::string about_the_loss(const Comparison& comparison, const Compared& about);
 /// What the table of micro-steps in turn is of.
 std::string what_deepspeed_does(const Compared& about);
 

@@ -60,7 +60,7 @@ std::string table_of(const Comparison& comparison, const Compared& about) {
   trace::TextTable table(header);
   for (const ComparedRow& row : all_rows(comparison)) {
     std::vector<std::string> cells{
-        shown_name(row.feature), in_unit(static_cast<double>(row.out_of_node), sent),
+        shown_name(row.feature, about), in_unit(static_cast<double>(row.out_of_node), sent),
         fmt::format("{:.2f}", row.reduction), in_unit(static_cast<double>(row.memory), held)};
     if (about.memory > 0) cells.push_back(left_of(row, about, held));
     if (timed) {
@@ -73,14 +73,15 @@ std::string table_of(const Comparison& comparison, const Compared& about) {
   return table.str();
 }
 
-std::string table_in_turn(const Comparison& comparison, bool timed) {
+std::string table_in_turn(const Comparison& comparison, const Compared& about) {
+  const bool timed = about.cluster != nullptr;
   const ByteUnit sent = sent_unit(comparison.in_turn.front().out_of_node);
   std::vector<std::string> header{"step in DeepSpeed", fmt::format("{} out of a node", sent.name),
                                   "factor"};
   if (timed) header.insert(header.end(), {"step ms", "speed-up"});
   trace::TextTable table(header);
   for (const InTurnRow& row : comparison.in_turn) {
-    std::vector<std::string> cells{shown_name(row.feature),
+    std::vector<std::string> cells{shown_name(row.feature, about),
                                    in_unit(static_cast<double>(row.out_of_node), sent),
                                    fmt::format("{:.2f}", row.reduction)};
     if (timed) {
@@ -148,19 +149,10 @@ std::string to_turn_it_on(const zero::Options& all) {
       own_keys.empty() ? "" : ", and under zeropp: ", fmt::join(own_keys, ", "));
 }
 
-std::string about_the_loss(const zero::Options& all) {
-  return std::string(
-             "What that costs in held-out loss no plan knows: docs/howto/safe-compression.md has "
-             "what was measured.") +
-         (all.weight_differences.enabled ? ""
-                                         : " Weights sent as differences cost none there: "
-                                           "--weight-differences plans them.");
-}
-
 std::string about_deepspeed(const Comparison& comparison, const Compared& about) {
   if (about.all.gradient_accumulation_steps == 1) return "";
   return fmt::format("\n{}\n{}\n", wrapped(what_deepspeed_does(about)),
-                     table_in_turn(comparison, about.cluster != nullptr));
+                     table_in_turn(comparison, about));
 }
 
 }  // namespace
@@ -175,7 +167,7 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   text += wrapped(why_this_factor(comparison, about));
   text += about_deepspeed(comparison, about);
   text += wrapped(to_turn_it_on(about.all.zero));
-  text += wrapped(about_the_loss(about.all.zero));
+  text += wrapped(about_the_loss(comparison, about));
   text += wrapped(about_hybrids(comparison, about));
   if (about.cluster == nullptr) {
     text += wrapped(

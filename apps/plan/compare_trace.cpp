@@ -11,8 +11,9 @@ trace::Document to_document(const Comparison& comparison, const trace::TraceData
       {"comparison",
        {},
        {column("feature", "",
-               "Part of ZeRO++ that is on; none: ZeRO-3; hybrid: sharding inside nodes", rows,
-               &ComparedRow::feature),
+               "Part of ZeRO++ that is on; none: ZeRO-3; all+differences: with weight differences; "
+               "hybrid: sharding inside nodes",
+               rows, &ComparedRow::feature),
         column("bytes_out_of_node", "bytes", "That leave one node in a step", rows,
                &ComparedRow::out_of_node),
         column("reduction", "1", "Bytes of none over the bytes of the row", rows,

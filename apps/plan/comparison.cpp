@@ -41,15 +41,15 @@ void add_rates(std::span<ComparedRow> rows, std::span<const plan::PlannedRun> ru
 }
 
 void add_times(Comparison& made, const PlannedVariants& runs,
-               std::span<const plan::PlannedRun> hybrids, const plan::Cluster& cluster,
+               std::span<const plan::PlannedRun> others, const plan::Cluster& cluster,
                double gain) {
   const plan::StepTime vendors = plan::step_time(runs.baselines.front(), cluster);
   add_step_times(made.rows, runs.features, cluster);
-  add_step_times(made.hybrids, hybrids, cluster);
+  add_step_times(made.others, others, cluster);
   made.rows.front().link_rate = plan::fastest_of({});
   add_rates(std::span(made.rows).subspan(1), std::span(runs.features).subspan(1), runs.baselines,
             cluster, gain);
-  add_rates(made.hybrids, hybrids, runs.baselines, cluster, gain);
+  add_rates(made.others, others, runs.baselines, cluster, gain);
   ComparedRow& before = made.rows.front();
   made.vendors_are_faster = vendors.seconds < before.seconds;
   if (made.vendors_are_faster) {
@@ -57,7 +57,7 @@ void add_times(Comparison& made, const PlannedVariants& runs,
     before.bound = vendors.bound;
   }
   for (ComparedRow& row : made.rows) row.speedup = before.seconds / row.seconds;
-  for (ComparedRow& row : made.hybrids) row.speedup = before.seconds / row.seconds;
+  for (ComparedRow& row : made.others) row.speedup = before.seconds / row.seconds;
 }
 
 config::TrainConfig with_one_micro_step(config::TrainConfig config) {
@@ -109,29 +109,35 @@ std::uint64_t memory_without_copy(const plan::PlannedRun& run, std::size_t step)
   return plan::device_bytes(planned(config, run.topology(), step).memory());
 }
 
-/// The row of what was planned, but for its times. `before`: bytes of ZeRO-3.
-ComparedRow row_of(std::string_view name, const plan::Estimate& told,
-                   const comm::Topology& topology, std::uint64_t before) {
+/// The row of a run of which `told` is the estimate, but for its times. `before`: bytes of ZeRO-3.
+ComparedRow row_of(std::string_view name, const plan::PlannedRun& run, const plan::Estimate& told,
+                   const comm::Topology& topology, std::uint64_t before, std::size_t step) {
   const std::uint64_t sent = out_of_node(told, topology);
   return {.feature = std::string(name),
           .out_of_node = sent,
           .reduction = ratio(before, sent),
           .memory = told.memory_bytes,
-          .memory_without_copy = told.memory_bytes};
+          .memory_without_copy = run.config().zero.has_secondary() ? memory_without_copy(run, step)
+                                                                   : told.memory_bytes};
 }
 
 }  // namespace
 
 std::vector<ComparedRow> all_rows(const Comparison& comparison) {
   std::vector<ComparedRow> rows = comparison.rows;
-  rows.insert(rows.end(), comparison.hybrids.begin(), comparison.hybrids.end());
+  rows.insert(rows.end(), comparison.others.begin(), comparison.others.end());
   return rows;
+}
+
+const ComparedRow* other_row(const Comparison& comparison, std::string_view name) {
+  const auto found = std::ranges::find(comparison.others, name, &ComparedRow::feature);
+  return found == comparison.others.end() ? nullptr : &*found;
 }
 
 Comparison compare(const Variants& variants, const comm::Topology& topology,
                    const plan::Cluster* cluster, std::size_t step, double gain) {
   const PlannedVariants runs = planned(variants, topology, step);
-  const std::vector<plan::PlannedRun> hybrids = planned_hybrids(variants, topology, step);
+  const std::vector<plan::PlannedRun> others = planned_others(variants, topology);
   warn_of_hpz(runs.features.back());
   Comparison made;
   const std::uint64_t before = out_of_node(plan::estimate(runs.features.front()), topology);
@@ -139,15 +145,14 @@ Comparison compare(const Variants& variants, const comm::Topology& topology,
     const plan::Estimate told = plan::estimate(runs.features[i]);
     made.parameters = told.parameters;
     made.tokens_per_step = told.tokens_per_step;
-    ComparedRow row = row_of(kFeatures[i].name, told, topology, before);
-    if (runs.features[i].config().zero.has_secondary()) {
-      row.memory_without_copy = memory_without_copy(runs.features[i], step);
-    }
-    made.rows.push_back(std::move(row));
+    made.rows.push_back(row_of(kFeatures[i].name, runs.features[i], told, topology, before, step));
   }
-  for (std::size_t i = 0; i < hybrids.size(); ++i) {
-    made.hybrids.push_back(row_of(kHybrids[i].name, plan::estimate(hybrids[i]), topology, before));
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const Other& other = variants.others[i];
+    made.others.push_back(
+        row_of(other.name, others[i], plan::estimate(others[i]), topology, before, other.step));
   }
+  made.why_no_differences = variants.why_no_differences;
   made.why_no_hybrids = variants.why_no_hybrids;
   made.copies_serve = zero::gathers_secondary(runs.features.back().plans().step.step.stale);
   made.weights_stay = weights_stay(runs.features.front());
@@ -155,7 +160,7 @@ Comparison compare(const Variants& variants, const comm::Topology& topology,
   made.in_turn =
       times == 1 ? in_turn(runs, times, topology, cluster)
                  : in_turn(of_one_micro_step(variants, topology, step), times, topology, cluster);
-  if (cluster != nullptr) add_times(made, runs, hybrids, *cluster, gain);
+  if (cluster != nullptr) add_times(made, runs, others, *cluster, gain);
   return made;
 }
 

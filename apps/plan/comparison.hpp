@@ -1,5 +1,5 @@
-// Comparison of ZeRO-3 with each part of ZeRO++ and with hybrid sharding: what these save of a
-// step, and with rates how long steps take.
+// Comparison of ZeRO-3 with each part of ZeRO++, with weight differences and with hybrid sharding:
+// what these save of a step, and with rates how long steps take.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace zeropp::plan_app {
 
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-/// Row of one feature, or of hybrid sharding. Times are kUnknown without a cluster.
+/// Row of one feature, or of what is no part of ZeRO++. Times are kUnknown without a cluster.
 struct ComparedRow {
-  std::string feature;            ///< of kFeatures or kHybrids
+  std::string feature;            ///< of kFeatures, kDifferences or of kHybrids
   std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step
   double reduction = 1;           ///< bytes of ZeRO-3 over out_of_node
   std::uint64_t memory = 0;       ///< bytes of a rank on its device
@@ -43,18 +43,21 @@ struct InTurnRow {
 
 struct Comparison {
   std::size_t parameters = 0;
-  double tokens_per_step = 0;        ///< over all ranks
-  std::vector<ComparedRow> rows;     ///< in the order of kFeatures
-  std::vector<ComparedRow> hybrids;  ///< in the order of kHybrids; empty where there are none
-  std::string why_no_hybrids;        ///< as of Variants
-  std::vector<InTurnRow> in_turn;    ///< ZeRO-3, and all parts together
-  bool copies_serve = false;         ///< of all parts some gathers are from a secondary copy
+  double tokens_per_step = 0;       ///< over all ranks
+  std::vector<ComparedRow> rows;    ///< in the order of kFeatures
+  std::vector<ComparedRow> others;  ///< as of Variants
+  std::string why_no_differences;   ///< as of Variants
+  std::string why_no_hybrids;       ///< as of Variants
+  std::vector<InTurnRow> in_turn;   ///< ZeRO-3, and all parts together
+  bool copies_serve = false;        ///< of all parts some gathers are from a secondary copy
   bool weights_stay = false;  ///< of ZeRO-3 some that were gathered, for a use or a whole step
   bool vendors_are_faster = false;  ///< the time of ZeRO-3 is that with the vendor's collectives
 };
 
-/// All rows, those of hybrid sharding last.
+/// All rows, those of no part of ZeRO++ last.
 std::vector<ComparedRow> all_rows(const Comparison& comparison);
+/// The row of that name, or null.
+const ComparedRow* other_row(const Comparison& comparison, std::string_view name);
 
 /// Compares the variants. `cluster` is null where no rates are known. Throws Error.
 Comparison compare(const Variants& variants, const comm::Topology& topology,

@@ -39,11 +39,40 @@ void require_stage_3(const config::TrainConfig& config, std::string_view command
                           config.zero.stage, command));
 }
 
-/// Adds the configurations of hybrid sharding to `made`, or why the trainer refuses them.
-void add_hybrids(Variants& made, const config::TrainConfig& base, const comm::Topology& topology,
-                 const std::vector<config::Option>& given, const config::Machine& machine) {
-  if (topology.ranks_per_node == 1) return;
+/// Adds to `made` what `add` adds. Returns what the trainer says that refuses some of it, where
+/// nothing is added; else nothing.
+template <class Add>
+std::string refusal_of(std::vector<Other>& made, const Add& add) {
+  const std::size_t before = made.size();
   try {
+    add();
+    return "";
+  } catch (const Error& refusal) {
+    if (refusal.code() != ExitCode::usage) throw;
+    made.erase(made.begin() + static_cast<std::ptrdiff_t>(before), made.end());
+    return refusal.what();
+  }
+}
+
+/// Adds the configurations that are no parts of ZeRO++ to `made`. `job` has all parts on.
+void add_others(Variants& made, const Job& job, const comm::Topology& topology,
+                const std::vector<config::Option>& given, const config::Machine& machine) {
+  const config::TrainConfig& base = job.config;
+  const auto add = [&](std::string_view name, config::TrainConfig config) {
+    config::resolve(config, given, machine);
+    const std::size_t step =
+        config::is_given(given, "plan.step") ? job.step : plan::ordinary_step(config.zero);
+    made.others.push_back({name, std::move(config), step});
+  };
+  if (!base.zero.weight_differences.enabled) {
+    made.why_no_differences = refusal_of(made.others, [&] {
+      config::TrainConfig config = base;
+      config.zero.weight_differences.enabled = true;
+      add(kDifferences, std::move(config));
+    });
+  }
+  if (topology.ranks_per_node == 1) return;
+  made.why_no_hybrids = refusal_of(made.others, [&] {
     for (const Hybrid& hybrid : kHybrids) {
       config::TrainConfig config = base;
       config.zero.quantized_weights = false;
@@ -51,14 +80,9 @@ void add_hybrids(Variants& made, const config::TrainConfig& base, const comm::To
       config.zero.hpz_partition_size = 1;
       config.zero.weight_differences.enabled = false;
       config.zero.shard_group_size = static_cast<std::size_t>(topology.ranks_per_node);
-      config::resolve(config, given, machine);
-      made.hybrids.push_back(std::move(config));
+      add(hybrid.name, std::move(config));
     }
-  } catch (const Error& refusal) {
-    if (refusal.code() != ExitCode::usage) throw;
-    made.hybrids.clear();
-    made.why_no_hybrids = refusal.what();
-  }
+  });
 }
 
 }  // namespace
@@ -93,7 +117,7 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
     config::resolve(config, given, machine);
     made.features.push_back(std::move(config));
   }
-  add_hybrids(made, base, topology, given, machine);
+  add_others(made, asked.job, topology, given, machine);
   made.vendors = made.features.front();
   made.vendors.zero.all_gather_algorithm = "native";
   made.vendors.zero.reduce_scatter_algorithm = "native";
@@ -120,11 +144,11 @@ PlannedVariants planned(const Variants& variants, const comm::Topology& topology
   return made;
 }
 
-std::vector<plan::PlannedRun> planned_hybrids(const Variants& variants,
-                                              const comm::Topology& topology, std::size_t step) {
+std::vector<plan::PlannedRun> planned_others(const Variants& variants,
+                                             const comm::Topology& topology) {
   std::vector<plan::PlannedRun> made;
-  for (const config::TrainConfig& config : variants.hybrids) {
-    made.push_back(planned(config, topology, step));
+  for (const Other& other : variants.others) {
+    made.push_back(planned(other.config, topology, other.step));
   }
   return made;
 }

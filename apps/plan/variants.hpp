@@ -26,6 +26,9 @@ inline constexpr std::array<Feature, 6> kFeatures{{{"none", false, false, false}
                                                    {"qwZ+qgZ", true, false, true},
                                                    {"all", true, true, true}}};
 
+/// All parts of ZeRO++ with weight differences in place of weights.
+inline constexpr std::string_view kDifferences = "all+differences";
+
 /// Hybrid sharding, which shards everything over the ranks of a node, without and with qgZ.
 struct Hybrid {
   std::string_view name;
@@ -33,12 +36,21 @@ struct Hybrid {
 };
 inline constexpr std::array<Hybrid, 2> kHybrids{{{"hybrid", false}, {"hybrid+qgZ", true}}};
 
+/// A configuration that is no part of ZeRO++: kDifferences, or one of kHybrids.
+struct Other {
+  std::string_view name;
+  config::TrainConfig config;
+  std::size_t step;  ///< steps before the one that is planned
+};
+
 struct Variants {
   /// Configurations in the order of kFeatures, resolved: the first is ZeRO-3.
   std::vector<config::TrainConfig> features;
-  /// In the order of kHybrids; empty where a node has one rank, and where the trainer refuses them.
-  std::vector<config::TrainConfig> hybrids;
-  std::string why_no_hybrids;  ///< what the trainer says then; else empty
+  /// kDifferences, unless all parts have them already, then kHybrids in their order, unless a node
+  /// has one rank; without those that the trainer refuses.
+  std::vector<Other> others;
+  std::string why_no_differences;  ///< what the trainer says that refuses them; else empty
+  std::string why_no_hybrids;      ///< likewise
   /// ZeRO-3 over the vendor's collectives, which are faster on fast links.
   config::TrainConfig vendors;
 };
@@ -61,8 +73,8 @@ struct PlannedVariants {
   std::vector<plan::PlannedRun> baselines;  ///< the vendor's ZeRO-3, and the first of the features
 };
 PlannedVariants planned(const Variants& variants, const comm::Topology& topology, std::size_t step);
-/// The hybrids, which are not among them, in their order.
-std::vector<plan::PlannedRun> planned_hybrids(const Variants& variants,
-                                              const comm::Topology& topology, std::size_t step);
+/// The others, in their order.
+std::vector<plan::PlannedRun> planned_others(const Variants& variants,
+                                             const comm::Topology& topology);
 
 }  // namespace zeropp::plan_app

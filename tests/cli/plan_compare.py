@@ -19,6 +19,9 @@ QWZ, HPZ, QGZ = ["--zero-quantized-weights"], ["--zero-hpz-partition-size", "8"]
 FLAGS = {"none": [], "qwZ": QWZ, "hpZ": HPZ, "qgZ": QGZ, "qwZ+qgZ": [*QWZ, *QGZ], "all": [*QWZ, *HPZ, *QGZ]}
 HYBRID = ["--shard-group-size", "8"]
 HYBRIDS = {"hybrid": HYBRID, "hybrid+qgZ": [*HYBRID, *QGZ]}
+DIFFERENCES = {"all+differences": [*FLAGS["all"], "--weight-differences"]}
+OTHERS = {**DIFFERENCES, **HYBRIDS}
+SHOWN = {"all+differences": "+differences", "hybrid": "hybrid", "hybrid+qgZ": "hybrid +qgZ"}
 VENDORS = ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]
 # The files of inputs/clusters that are of sold machines: how each is made.
 SOLD_FILES = {
@@ -57,8 +60,8 @@ class Case(zpp.TestCase):
 
 class Numbers(Case):
     def check_bytes(self, rows, *words):
-        self.assertEqual(list(rows), [*FLAGS, *HYBRIDS])
-        for feature, flags in {**FLAGS, **HYBRIDS}.items():
+        self.assertEqual(list(rows), [*FLAGS, *OTHERS])
+        for feature, flags in {**FLAGS, **OTHERS}.items():
             with self.subTest(feature):
                 _, alone = self.told(*words, *flags)
                 self.assertEqual(rows[feature]["bytes_out_of_node"], planned.traffic(alone)["step"][1] // 4)
@@ -68,7 +71,7 @@ class Numbers(Case):
 
     def check_times(self, rows, *words):
         times = {feature: self.told("time", *words, *flags)[1]["time"]
-                 for feature, flags in {**FLAGS, **HYBRIDS}.items()}
+                 for feature, flags in {**FLAGS, **OTHERS}.items()}
         vendors = self.told("time", *words, *VENDORS)[1]["time"]
         times["none"] = min(times["none"], vendors, key=lambda time: time["step_seconds"])
         even = self.told("breakeven", *words)[1]["break_even"]
@@ -105,7 +108,7 @@ class Numbers(Case):
                 self.assertGreater(slower, 1 / 0.8)
                 self.assertLess(faster, 1 / 0.8)
 
-    def test_hybrid_sharding_is_named_where_it_is_fastest(self):
+    def test_what_is_no_part_is_named_where_it_is_fastest(self):
         """Of what fits, and not else; what the last lines advise is what was compared."""
         said = re.compile(r"The fastest row here is ([^,]+), (\d+\.\d\d) times as fast as ZeRO-3\.")
         job = ["--model-preset", "gpt-18b", "--recompute-activations", "--bf16", "--nodes", "8", "--gpu", "h200",
@@ -120,13 +123,13 @@ class Numbers(Case):
             with self.subTest(more):
                 self.assertEqual(bool(found), rows[fastest]["step_seconds"] < 0.99 * of_zeropp, text)
                 if found:
-                    self.assertEqual(found[1], {"hybrid": "hybrid", "hybrid+qgZ": "hybrid +qgZ"}[fastest])
+                    self.assertEqual(found[1], SHOWN[fastest])
                     self.assertEqual(found[2], f"{rows[fastest]['speedup']:.2f}")
                     seen.add(fastest)
                     limit = ["--memory-limit", str(rows[fastest]["memory"] / 2**30 - 1e-6)]
                     limited = " ".join(self.compared(*job, *more, *limit)[0].stdout.split())
                     self.assertNotEqual((said.search(limited) or [None, None])[1], found[1])
-                    self.assertRegex(limited, "hybrid[^:]*: this needs more than the ")
+                    self.assertRegex(limited, rf"{re.escape(SHOWN[fastest])}[^:]*: this needs more than the ")
                 advised = re.search(r"Its flag is (--shard-group-size \d+) without", text)[1].split()
                 self.assertEqual(self.told("time", *job, *more, *advised)[1]["time"]["step_seconds"],
                                  rows["hybrid"]["step_seconds"])
@@ -143,7 +146,7 @@ class Numbers(Case):
         """Not over nodes of one rank, of which nothing is said, nor with what the trainer refuses it with, which is
         said."""
         result, rows = self.compared(*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", "1")
-        self.assertEqual(list(rows), list(FLAGS))
+        self.assertEqual(list(rows), [*FLAGS, *DIFFERENCES])
         self.assertNotIn("ybrid", result.stdout)
         refused = ["--measure-quantization-error", "1"]
         result, rows = self.compared(*JOB, *refused)
@@ -154,6 +157,11 @@ class Numbers(Case):
         self.assertRegex(text, r"Hybrid sharding has no rows, for zpp_train refuses it here: zeropp\.shard_group_size "
                          r"8 and zeropp\.measure_quantization_error: [^.]*\.")
         self.assertNotIn("hybrid", text)
+        alone = self.plan(*JOB, *DIFFERENCES["all+differences"], *refused)
+        self.assertEqual(alone.code, zpp.USAGE)
+        why = re.sub(r" \(flags: .*", "", alone.errors("zpp_plan")[0])
+        self.assertIn("Weight differences, which cost none there, have no row, for zpp_train refuses them here: "
+                      f"{why}.", text)
         differences, rows = self.compared(*JOB, "--weight-differences")
         self.assertEqual(list(rows), [*FLAGS, *HYBRIDS])
         self.assertEqual([rows[feature] for feature in HYBRIDS],
@@ -204,7 +212,8 @@ class Numbers(Case):
                       f"{once['all']['reduction']:.2f} with one:", " ".join(result.stdout.split()))
         self.assertGreater(rows["all"]["reduction"], 1.5 * once["all"]["reduction"])
         self.assertIn("docs/howto/safe-compression.md has what was measured. Weights sent as differences cost none "
-                      "there: --weight-differences plans them.", " ".join(result.stdout.split()))
+                      "there: for the row +differences give --weight-differences too (under zeropp: "
+                      "\"weight_differences\": true).", " ".join(result.stdout.split()))
         self.assertIn("ZeRO-3 gathers the weights across nodes 8 times", " ".join(result.stdout.split()))
 
     def test_weight_differences_are_explained(self):
@@ -222,7 +231,11 @@ class Numbers(Case):
                               "int4:128, and", text)
                 self.assertIn("because the copy that differences are added to serves later forwards too", text)
                 self.assertIn("docs/howto/safe-compression.md", text)
-                self.assertNotIn("--weight-differences plans them", text)
+                self.assertNotIn("for the row +differences", text)
+                plain = self.compared(*words, ranks)[1]["all+differences"]
+                self.assertEqual(plain, {**rows["all"], "feature": "all+differences"})
+                self.assertRegex(result.stdout, r"\n\+differences .*\n")
+                self.assertNotIn("ZeRO++ (all)", result.stdout)
                 advised = re.search(r"To turn it on: (--[^,]*),", text)[1].split()
                 self.assertEqual("--zero-hpz-partition-size" in advised, ranks > 1)
                 self.assertEqual('"zero_hpz_partition_size": 2, ' in text, ranks > 1)
@@ -313,10 +326,10 @@ class Numbers(Case):
     def test_what_does_not_fit_is_said(self):
         result, _ = self.compared("--model-preset", "gpt-175b", "--bf16", "--nodes", "2", *SOLD)
         text = " ".join(result.stdout.split())
-        self.assertRegex(text, r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, \+qwZ\+qgZ, ZeRO\+\+ \(all\), hybrid, "
+        self.assertRegex(text, r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, \+qwZ\+qgZ, ZeRO\+\+ \(all\), \+differences, hybrid, "
                          r"hybrid \+qgZ: this needs more than the 79.2 GiB of the GPU H100")
         self.assertIn("Nothing of this fits here, ZeRO-3 neither. If it did: ZeRO++", text)
-        self.assertEqual(len(re.findall(r" \d+\.\d{3} +-\d+\.\d{3} ", text)), 8, text)
+        self.assertEqual(len(re.findall(r" \d+\.\d{3} +-\d+\.\d{3} ", text)), 9, text)
 
     def test_some_parts_that_are_faster_than_all_are_named(self):
         """Behind whether all of them pay and before where; not where they make the step no faster than ZeRO-3's."""
@@ -381,15 +394,17 @@ class Numbers(Case):
             job = [*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", ranks, "--micro-batch-size", "1", *more]
             (_, there), (_, on_host) = self.compared(*job), self.compared(*job, "--hpz-device", "cpu")
             self.assertLess(on_host["all"]["memory"], there["all"]["memory"])
+            all_parts = r"\+differences" if more else r"ZeRO\+\+ \(all\)"
             for spare, fits in ((1e-9, True), (-1e-9, False)):
                 limit = ["--memory-limit", str(on_host["all"]["memory"] / 2**30 + spare)]
                 with self.subTest(ranks=ranks, more=more, fits=fits):
                     text = " ".join(self.compared(*job, *limit)[0].stdout.split())
                     self.assertIn("does not run there", text)
-                    self.assertEqual("ZeRO++ (all) would run there with --hpz-device cpu" in text, fits, text)
+                    self.assertEqual(bool(re.search(rf"{all_parts}[^;:]* would run there with --hpz-device cpu", text)),
+                                     fits, text)
                     again = " ".join(self.compared(*job, *limit, "--hpz-device", "cpu")[0].stdout.split())
                     self.assertNotIn("would run there", again)
-                    too_large = re.search(r"ZeRO\+\+ \(all\)(?:, hybrid[^:]*)?: this needs more", again)
+                    too_large = re.search(rf"{all_parts}(?:, [^:]*)?: this needs more", again)
                     self.assertEqual(bool(too_large), not fits, again)
                     self.assertIn("zpp_plan search finds what fits.", text)
 

@@ -14,7 +14,10 @@ from zpp_validate.problem import reason_of
 PHASES = ("forward", "backward", "update")
 FASTEST_LINK = 1e13  # bytes/s: of those that are tried
 FEATURES = ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "all"]
-HYBRIDS = ["hybrid", "hybrid+qgZ"]  # of a comparison, where nodes have several ranks and the trainer takes shard groups
+# Rows of a comparison behind these, unless all parts have weight differences, nodes have one rank, or the trainer
+# refuses them.
+DIFFERENCES = ["all+differences"]
+HYBRIDS = ["hybrid", "hybrid+qgZ"]
 IN_TURN = ["none", "all"]
 CLOSE = 1e-9  # of what is added up in another order
 
@@ -196,8 +199,9 @@ class Comparison(PlanChecker):
     def check_plan(self):
         rows = self.trace.rows("comparison")
         features = [row["feature"] for row in rows]
-        if features not in (FEATURES, [*FEATURES, *HYBRIDS]):
-            raise Invalid(f"/comparison has not exactly {', '.join(FEATURES)}, or with {' and '.join(HYBRIDS)}")
+        if features not in ([*FEATURES, *first, *last] for first in ([], DIFFERENCES) for last in ([], HYBRIDS)):
+            raise Invalid(f"/comparison has not exactly {', '.join(FEATURES)}, and then perhaps "
+                          f"{', '.join([*DIFFERENCES, *HYBRIDS])}")
         timed = not any(math.isnan(row["step_seconds"]) for row in rows)
         for row in rows:
             where = f"/comparison: {row['feature']}"
