@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
 #include "lib/base/error.hpp"
 #include "lib/plan/sold_gpus.hpp"
 
@@ -10,6 +14,15 @@ namespace zeropp::plan_app {
 namespace {
 constexpr const char* kNodeGbit = "plan.node_gbit";
 constexpr const char* kNodeLinks = "plan.node_links";
+
+/// Whether one node is planned, whose links nothing crosses. Of a search the nodes are a text.
+bool is_of_one_node(const std::vector<config::Option>& given) {
+  const auto nodes = std::ranges::find(given, "plan.nodes", &config::Option::path);
+  if (nodes == given.end() || !nodes->given) return false;
+  const nlohmann::json value = config::value_of(*nodes);
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  return text.size() == 1 && text.front() == '1';
+}
 }  // namespace
 
 std::vector<config::Option> options(ClusterSource& source) {
@@ -33,7 +46,8 @@ std::vector<config::Option> options(ClusterSource& source) {
       of_gpu({.path = kNodeGbit,
               .flag = "--node-gbit",
               .field = &source.node_gbit,
-              .help = "Gbit/s that all links of a node carry together; one direction, as sold",
+              .help = "Gbit/s that all links of a node carry together; one direction, as sold; one "
+                      "node needs none",
               .unit = "Gbit/s",
               .range = config::between(0.001, 1e6)}),
       of_gpu({.path = kNodeLinks,
@@ -49,11 +63,12 @@ void check(const ClusterSource& source, const std::vector<config::Option>& given
                 fmt::format("--cluster {} and --gpu {} both describe the cluster: leave one out",
                             source.file, source.gpu));
   }
-  if (!source.gpu.empty() && source.node_gbit == 0) {
-    throw Error(ExitCode::usage,
-                fmt::format("--node-gbit is missing: --gpu {} needs what the links of a node carry "
-                            "together, in Gbit/s as sold: --node-gbit 400",
-                            source.gpu));
+  if (!source.gpu.empty() && source.node_gbit == 0 && !is_of_one_node(given)) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("--node-gbit is missing: --gpu {} needs what the links of a node carry "
+                    "together, in Gbit/s as sold: --node-gbit 400; or plan one node: --nodes 1",
+                    source.gpu));
   }
   if (!source.gpu.empty()) return;
   for (const char* path : {kNodeGbit, kNodeLinks}) {

@@ -23,7 +23,8 @@ struct ClusterSource {
 /// --cluster, --gpu, --node-gbit, --node-links, bound to `source`, which outlives the table.
 std::vector<config::Option> options(ClusterSource& source);
 
-/// Refuses a source whose flags are of both kinds, or one of which is missing. Throws Error(usage).
+/// Refuses a source whose flags are of both kinds, or one of which is missing: nodes of a sold GPU
+/// need links, unless `given` has plan.nodes 1. Throws Error(usage).
 void check(const ClusterSource& source, const std::vector<config::Option>& given);
 
 /// Reads a source that is named. `gpus_per_node` counts where GPUs are sold ones. Throws Error.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/app/foreign_flags.hpp"
 #include "lib/app/help.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/config/deepspeed_keys.hpp"
@@ -164,17 +165,19 @@ bool ends_in(const config::Option& option, std::string key) {
   return ("." + option.path).ends_with("." + key);
 }
 
-/// The flag that is meant by a mistyped one: by what its option is called or the last part of its
-/// key, by spelling where few letters differ, by the words that it begins with (--model of
-/// --model-size), or by spelling where most letters are the same. Empty where none is.
-std::string meant_flag(const std::string& name, const std::vector<std::string>& known,
-                       const std::vector<config::Option>& options) {
-  constexpr std::size_t kMisspelt = 1;
-  const std::string typed = called(name);
-  if (typed.empty()) return "";
-  const std::vector<FlagName> names = flag_names(known, options);
+/// The flag that has, or whose option is called, what was typed. Empty where none is.
+std::string same_flag(const std::string& typed, const std::vector<FlagName>& names) {
   const auto same = std::ranges::find(names, typed, &FlagName::name);
-  if (same != names.end()) return same->flag;
+  return same == names.end() ? "" : same->flag;
+}
+
+/// The flag that is meant by a mistyped one: by the last part of its option's key, by spelling
+/// where few letters differ, by the words that it begins with (--model of --model-size), or by
+/// spelling where most letters are the same. Empty where none is.
+std::string similar_flag(const std::string& typed, const std::vector<FlagName>& names,
+                         const std::vector<config::Option>& options) {
+  constexpr std::size_t kMisspelt = 1;
+  if (typed.empty()) return "";
   const auto option = std::ranges::find_if(
       options, [&](const config::Option& each) { return ends_in(each, typed); });
   if (option != options.end()) return option->flag;
@@ -194,6 +197,20 @@ std::string meant_flag(const std::string& name, const std::vector<std::string>& 
   return 2 * distance < typed.size() ? of_name(spelt) : "";
 }
 
+/// What helps whoever typed the unknown flag `name`, in a few words. Empty where nothing is known.
+std::string hint_for(const std::string& name, const std::vector<std::string>& known,
+                     const App& app) {
+  const auto nearest = [](const std::string& flag) {
+    return flag.empty() ? "" : "nearest: " + flag;
+  };
+  const std::string typed = called(name);
+  const std::vector<FlagName> names = flag_names(known, app.options);
+  std::string hint = nearest(same_flag(typed, names));
+  if (hint.empty() && app.elsewhere) hint = app.elsewhere(name, "");
+  if (hint.empty()) hint = about_foreign_flag(typed);
+  return hint.empty() ? nearest(similar_flag(typed, names, app.options)) : hint;
+}
+
 /// Refuses words that CLI11 could not place.
 [[noreturn]] void refuse(const std::vector<std::string>& rest,
                          const std::vector<std::string>& known, const App& app) {
@@ -206,13 +223,9 @@ std::string meant_flag(const std::string& name, const std::vector<std::string>& 
                             rest.front()));
   }
   const std::string name = flag->substr(0, flag->find('='));
-  std::string hint = app.elsewhere ? app.elsewhere(name, "") : "";
-  if (hint.empty()) {
-    const std::string meant = meant_flag(name, known, app.options);
-    if (!meant.empty()) hint = "nearest: " + meant;
-  }
-  if (!hint.empty()) hint = fmt::format(" ({})", hint);
-  throw Error(ExitCode::usage, fmt::format("unknown flag {}{}: see --help", name, hint));
+  const std::string hint = hint_for(name, known, app);
+  throw Error(ExitCode::usage, fmt::format("unknown flag {}{}: see --help", name,
+                                           hint.empty() ? "" : fmt::format(" ({})", hint)));
 }
 
 /// Sets an option from its flag.

@@ -51,9 +51,13 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
   std::string best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const auto& candidate : known) {
-    // Another number is one more letter: of a codec it says more than the letters around it.
+    const std::string folded = lower(candidate);
+    // A name that was begun lacks one letter, however many are left. Another number is one more: of
+    // a codec it says more than the letters around it.
+    const bool begun =
+        !wanted.empty() && folded.size() > wanted.size() && folded.starts_with(wanted);
     const std::size_t edits =
-        edit_distance(wanted, lower(candidate)) + (digits == digits_of(candidate) ? 0 : 1);
+        begun ? 1 : edit_distance(wanted, folded) + (digits == digits_of(candidate) ? 0 : 1);
     const std::size_t distance = 2 * edits + (name == candidate ? 0 : 1);
     if (distance < least) {
       least = distance;

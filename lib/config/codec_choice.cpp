@@ -1,11 +1,13 @@
 #include "lib/config/codec_choice.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lib/config/codec_schedule.hpp"
 #include "lib/config/refuse.hpp"
@@ -110,6 +112,23 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
   const char* const gradient_codecs_need =
       "zero_optimization.zero_quantized_gradients, and other zeropp.adaptive_bits.values than "
       "gradients";
+  const auto lacks = [fixed](bool quantized, zero::AdaptedValues values) {
+    std::vector<std::string> missing;
+    if (!quantized) {
+      missing.push_back(fmt::format("zero_optimization.zero_quantized_{}", enum_name(values)));
+    }
+    if (!fixed(values)) {
+      missing.push_back(
+          fmt::format("other zeropp.adaptive_bits.values than {}", enum_name(values)));
+    }
+    return fmt::format("{}", fmt::join(missing, ", and "));
+  };
+  const auto gradient_codecs_lack = [&c, lacks] {
+    return lacks(c.zero.quantized_gradients, zero::AdaptedValues::gradients);
+  };
+  const auto weight_codecs_lack = [&c, lacks] {
+    return lacks(c.zero.quantized_weights, zero::AdaptedValues::weights);
+  };
   const auto images = [&c] {
     const zero::Options& zero = c.zero;
     const auto encodes = [](const codec::CodecSpec& spec) { return spec != codec::CodecSpec{}; };
@@ -133,7 +152,8 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .field = &c.zero.weight_codec,
        .help = "Wire format of qwZ's gather; with weight differences, of whole weights",
        .in_effect = fixed_weights,
-       .effect_needs = weight_codecs_need},
+       .effect_needs = weight_codecs_need,
+       .effect_lacks = weight_codecs_lack},
       {.path = "zeropp.keep_weight_images",
        .flag = "--keep-weight-images",
        .field = &c.zero.keep_weight_images,
@@ -150,13 +170,15 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .field = &c.zero.gradient_codec_intra,
        .help = "Wire format of qgZ inside a node; of algorithms with one hop too",
        .in_effect = fixed_gradients,
-       .effect_needs = gradient_codecs_need},
+       .effect_needs = gradient_codecs_need,
+       .effect_lacks = gradient_codecs_lack},
       {.path = "zeropp.gradient_codec_inter",
        .flag = "--gradient-codec-inter",
        .field = &c.zero.gradient_codec_inter,
        .help = "Wire format of qgZ across nodes",
        .in_effect = fixed_gradients,
-       .effect_needs = gradient_codecs_need},
+       .effect_needs = gradient_codecs_need,
+       .effect_lacks = gradient_codecs_lack},
       {.path = "zeropp.weight_differences",
        .flag = "--weight-differences",
        .field = &c.zero.weight_differences.enabled,
@@ -164,7 +186,8 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
                "node, across nodes from the copy that every node holds; at stages 1 and 2 from the "
                "weights that every rank holds; whole weights, in weight_codec, go first (with qwZ)",
        .in_effect = fixed_weights,
-       .effect_needs = weight_codecs_need},
+       .effect_needs = weight_codecs_need,
+       .effect_lacks = weight_codecs_lack},
       {.path = "zeropp.weight_difference_codec",
        .flag = "--weight-difference-codec",
        .field = &c.zero.weight_differences.codec,

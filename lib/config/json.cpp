@@ -268,6 +268,12 @@ nlohmann::json parse_object(const std::string& text, const std::string& name) {
 std::vector<std::string> read_object(const json& object, const std::string& name,
                                      std::vector<Option>& options) {
   Reader reader(name, options);
+  if (object.contains("gpu") && object.contains("rails")) {
+    throw Error(ExitCode::usage,
+                fmt::format("{}: this file describes a cluster, not a run: zpp_plan takes it as "
+                            "--cluster {}",
+                            name, name));
+  }
   reader.read(object, "");
   return reader.finish();
 }

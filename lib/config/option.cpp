@@ -301,7 +301,8 @@ void check_effects(const std::vector<Option>& options) {
       fail(option.path,
            fmt::format("is set but would have no effect: it needs {}; set that, or leave "
                        "{} ({}) out",
-                       option.effect_needs, option.path, option.flag));
+                       option.effect_lacks ? option.effect_lacks() : option.effect_needs,
+                       option.path, option.flag));
     }
   }
 }

@@ -97,7 +97,9 @@ struct Option {
   /// Predicate of an option that others may leave without effect: false, and it is not part of the
   /// effective configuration, and giving it is an error. Empty: always in effect.
   std::function<bool()> in_effect = {};
-  std::string effect_needs = {};  ///< what would put it in effect, for the message
+  std::string effect_needs = {};  ///< what would put it in effect, for pages and messages
+  /// The part of effect_needs that is missing, for the message about the option. Empty: all of it.
+  std::function<std::string()> effect_lacks = {};
   /// Predicate of an option that others may rule out: true, and resolve() refuses all but its
   /// default. It is part of the effective configuration all the same. Empty: never.
   std::function<bool(const std::vector<Option>& all)> ruled_out = {};

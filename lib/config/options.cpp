@@ -23,7 +23,8 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
       table.end(),
       {{.path = "zero_optimization.stage",
         .flag = "--zero-stage",
-        .nicknames = {"fsdp", "fsdp2", "sharding-strategy", "zero", "zero3"},
+        .nicknames = {"distributed-optimizer", "fsdp", "fsdp2", "sharding-strategy",
+                      "use-distributed-optimizer", "zero", "zero3"},
         .field = &c.zero.stage,
         .help =
             "Stage of ZeRO: 0 shards nothing, 1 the optimizer, 2 gradients too, 3 parameters too",
@@ -125,6 +126,7 @@ void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "zero_optimization.stage 3"},
        {.path = "zero_optimization.stage3_param_persistence_threshold",
         .flag = "--param-persistence-threshold",
+        .nicknames = {"keep-weights", "no-reshard-after-forward", "reshard-after-forward"},
         .field = &c.zero.persistence_threshold,
         .help = "Largest unit (embedding, block, head) that stays whole on every rank, gathered "
                 "once a step; 0 is off; auto: 10 hidden_size",
@@ -285,7 +287,8 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .automatic = keep_default},
        {.path = "gradient_accumulation_steps",
         .flag = "--gradient-accumulation-steps",
-        .nicknames = {"accumulation-steps", "accumulate-grad-batches", "grad-accum"},
+        .nicknames = {"accumulation-steps", "accumulate-grad-batches", "grad-accum", "microbatches",
+                      "num-micro-batches", "num-microbatches"},
         .field = &c.gradient_accumulation_steps,
         .help = "Micro-steps in a step",
         .range = between(1, static_cast<double>(kMostAccumulationSteps)),

@@ -23,6 +23,18 @@ std::size_t product(std::size_t a, std::size_t b) {
   return a * b;
 }
 
+/// What follows from `train` sequences of `world` ranks and from `value` of `name`. Refuses a rest.
+std::size_t quotient(std::size_t train, const char* name, std::size_t value, std::size_t world) {
+  const std::size_t divisor = product(value, world);
+  const std::size_t whole = train / divisor;
+  if (whole * divisor != train) {
+    refuse("train_batch_size {} is not divisible by {} ({} {} * {} ranks): choose {}{}", train,
+           divisor, name, value, world, whole == 0 ? "" : fmt::format("{} or ", whole * divisor),
+           (whole + 1) * divisor);
+  }
+  return whole;
+}
+
 /// DeepSpeed's rule: train = micro * accumulation * world size; any two give the third.
 void complete_batch(TrainConfig& c, std::size_t world) {
   std::size_t& train = c.train_batch_size;
@@ -34,9 +46,9 @@ void complete_batch(TrainConfig& c, std::size_t world) {
     train = product(product(micro, steps), world);
   } else if (micro == 0) {
     if (steps == 0) steps = 1;
-    micro = train / product(steps, world);
+    micro = quotient(train, "gradient_accumulation_steps", steps, world);
   } else if (steps == 0) {
-    steps = train / product(micro, world);
+    steps = quotient(train, "train_micro_batch_size_per_gpu", micro, world);
   }
   if (product(product(micro, steps), world) != train) {
     refuse(

@@ -102,13 +102,15 @@ Cluster sold_cluster(const SoldNodes& sold) {
   const double node_rate = found->node_gb_per_s * kGiga;
   const auto links = static_cast<double>(sold.node_links);
   Cluster cluster;
-  cluster.name =
-      fmt::format("{} x {} as sold a node, {} x {:g} Gbit/s between nodes", sold.gpus_per_node,
-                  found->sheet, sold.node_links, sold.node_gbit / links);
+  const bool one = sold.node_gbit == 0;
+  const double gbit = one ? node_rate / kGigabit : sold.node_gbit;
+  cluster.name = one ? fmt::format("{} x {} as sold, one node", sold.gpus_per_node, found->sheet)
+                     : fmt::format("{} x {} as sold a node, {} x {:g} Gbit/s between nodes",
+                                   sold.gpus_per_node, found->sheet, sold.node_links, gbit / links);
   cluster.source =
       "as sold, none of them measured: data sheets times the shares of them that H200 reach; "
       "expect step times to be off by up to 30 %";
-  cluster.nodes = 2;
+  cluster.nodes = one ? 1 : 2;
   cluster.gpus_per_node = sold.gpus_per_node;
   cluster.gpu = gpu_of(*found);
   cluster.node_links = {.latency = kNodeLatency,
@@ -123,7 +125,7 @@ Cluster sold_cluster(const SoldNodes& sold) {
                    .hop_latency = kRailHopLatency,
                    .lanes = {{.lanes = 1,
                               .latency = kRailLatency,
-                              .rate = kRails * sold.node_gbit * kGigabit / links,
+                              .rate = kRails * gbit * kGigabit / links,
                               .sizes = {}}},
                    .gpu_share = kRailGpuShare,
                    .sold_share = kRails};

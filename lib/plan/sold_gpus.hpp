@@ -31,12 +31,13 @@ std::vector<std::string> sold_gpu_names();
 struct SoldNodes {
   std::string gpu;  ///< a name of sold_gpus()
   std::size_t gpus_per_node = 8;
-  double node_gbit = 0;        ///< Gbit/s that leave a node, of all its links, one direction
+  double node_gbit = 0;        ///< Gbit/s that leave a node, of all its links, one direction; 0:
+                               ///< there is one node
   std::size_t node_links = 1;  ///< that they are spread over
 };
 
-/// Two of these nodes. Its source says that nothing was measured. Throws Error(usage) for a GPU
-/// that is none of the table.
+/// Two of these nodes, or one where node_gbit is 0. Its source says that nothing was measured.
+/// Throws Error(usage) for a GPU that is none of the table.
 Cluster sold_cluster(const SoldNodes& sold);
 
 }  // namespace zeropp::plan

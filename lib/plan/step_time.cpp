@@ -72,8 +72,13 @@ bool can_overlap(const Workload& work, const EngineModel& engine) {
   return 2 * largest <= engine.max_live_parameters;
 }
 
-/// Name of what takes the largest part of the step: StepTime::bound.
-const char* bound_name(const Timeline& timeline) {
+/// What takes the largest part of a step: StepTime::bound and bound_share.
+struct Bound {
+  const char* name;
+  double share;
+};
+
+Bound bound_of(const Timeline& timeline) {
   constexpr std::array<std::pair<Resource, const char*>, kResources> kExposed{
       {{Resource::rails, "communication across nodes"},
        {Resource::host, "the optimizer on the host"},
@@ -90,7 +95,7 @@ const char* bound_name(const Timeline& timeline) {
     largest = seconds;
     bound = name;
   }
-  return bound;
+  return {bound, largest / timeline.seconds};
 }
 
 }  // namespace
@@ -195,7 +200,9 @@ StepTime simulated_step_time(const zero::Schedule& schedule, const Workload& wor
   made.compute = found.overlapped.compute;
   made.exposed =
       found.at_overlap(found.overlapped.exposed_seconds(), found.serial.exposed_seconds());
-  made.bound = bound_name(found.overlap > 0 ? found.overlapped : found.serial);
+  const Bound bound = bound_of(found.overlap > 0 ? found.overlapped : found.serial);
+  made.bound = bound.name;
+  made.bound_share = bound.share;
   made.timeline = std::move(found.overlapped);
   return made;
 }

@@ -40,6 +40,7 @@ struct StepTime {
   /// What takes the largest part of the step: compute, links of the node, links between nodes,
   /// kernels of collectives and optimizer, or latency.
   const char* bound = "compute";
+  double bound_share = 1;  ///< of the step that it takes
   zero::Schedule schedule;
   Timeline
       timeline;  ///< of a full overlap; a cluster's engine may reach less (EngineModel::overlap)

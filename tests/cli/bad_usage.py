@@ -17,7 +17,7 @@ class Flags(zpp.TestCase):
             self.check_fails(self.train(1, nickname), zpp.USAGE, f"(nearest: {flag})")
 
     def test_names_of_other_programs_name_their_flags(self):
-        for other, flag in (("--learning-rate", "--lr"), ("--model-preset", "--model"), ("--model-size=7b", "--model"),
+        for other, flag in (("--learning-rate", "--lr"), ("--model-size=7b", "--model"),
                             ("--gradient-clipping", "--clip-grad"), ("--load-checkpoint", "--load"),
                             ("--zero-quantized-weight", "--zero-quantized-weights")):
             with self.subTest(other=other):
@@ -29,9 +29,22 @@ class Flags(zpp.TestCase):
                             ("--gradient-checkpointing", "--recompute-activations"), ("--device", "--backend"),
                             ("--gradient-checkpoint", "--recompute-activations"), ("--seq_len", "--seq-length"),
                             ("--mixed-precision=bf16", "--bf16"), ("--max-grad-norm", "--clip-grad"),
-                            ("--deepspeed-config", "--deepspeed_config"), ("--weigth-decay", "--weight-decay")):
+                            ("--deepspeed-config", "--deepspeed_config"), ("--weigth-decay", "--weight-decay"),
+                            ("--num-microbatches", "--gradient-accumulation-steps"),
+                            ("--use-distributed-optimizer", "--zero-stage"),
+                            ("--reshard-after-forward", "--param-persistence-threshold")):
             with self.subTest(other=other):
                 self.check_fails(self.train(1, other), zpp.USAGE, f"(nearest: {flag})")
+
+    def test_flags_of_other_programs_that_have_no_like_here_say_why(self):
+        for other, why in (("--local_rank", "the launcher starts the ranks"),
+                           ("--gpus", "the launcher starts the ranks"),
+                           ("--tensor-parallel-size", "there is data parallelism alone"),
+                           ("--context-parallel-degree", "there is data parallelism alone"),
+                           ("--deepspeed", "a DeepSpeed JSON is read by --config FILE"),
+                           ("--model-preset", "zpp_plan has it; here a model has its sizes: --num-layers,")):
+            with self.subTest(other=other):
+                self.check_fails(self.train(1, other), zpp.USAGE, f"unknown flag {other} ({why}")
 
     def test_a_flag_that_is_like_none_names_none(self):
         for other in ("--frobnicate", "--fp32", "-x", "--x", "---"):
@@ -182,7 +195,31 @@ class Sizes(zpp.TestCase):
         self.check_fails(self.train(2, "--vocab-size", "3"), zpp.USAGE, "3", "vocab")
 
     def test_batch_does_not_divide(self):
-        self.check_fails(self.train(2, "--global-batch-size", "7"), zpp.USAGE, "train_batch_size 7", "2 ranks")
+        """What would is named, and no number that nobody gave."""
+        of_two = "is not divisible by 4 (train_micro_batch_size_per_gpu 2 * 2 ranks): choose 4"
+        for words, message in ((["7"], f"7 {of_two} or 8"), (["1"], f"1 {of_two} (flags:"),
+                               (["10", "--gradient-accumulation-steps", "2"],
+                                "10 is not train_micro_batch_size_per_gpu 2 * gradient_accumulation_steps 2 * 2 ra")):
+            with self.subTest(words=words):
+                self.check_fails(self.train(2, "--global-batch-size", *words), zpp.USAGE, f"train_batch_size {message}")
+
+    def test_what_is_missing_for_an_effect_is_all_that_is_named(self):
+        quantized = ["--zero-quantized-weights", "--zero-quantized-gradients"]
+        for words, needs in ((["--weight-differences"], "zero_optimization.zero_quantized_weights; set"),
+                             (["--weight-codec", "int4"], "zero_optimization.zero_quantized_weights; set"),
+                             (["--gradient-codec-inter", "int4"], "zero_optimization.zero_quantized_gradients; set"),
+                             (["--gradient-codec-inter", "int4", *quantized, "--adaptive-bits", "gradients"],
+                              "other zeropp.adaptive_bits.values than gradients; set"),
+                             (["--weight-codec", "int4", "--adaptive-bits", "weights"],
+                              "zero_optimization.zero_quantized_weights, and other zeropp.adaptive_bits.values than "
+                              "weights; set")):
+            with self.subTest(words=words):
+                self.check_fails(self.train(1, *words), zpp.USAGE, f"would have no effect: it needs {needs}")
+
+    def test_a_cluster_file_is_no_configuration(self):
+        path = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
+        self.check_fails(self.train(1, "--config", path), zpp.USAGE, f"{path}: this file describes a cluster",
+                         f"--cluster {path}")
 
     def test_sequence_longer_than_the_data(self):
         self.check_fails(self.train(2, "--seq-length", "100000000"), zpp.USAGE, "--seq-length")

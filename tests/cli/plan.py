@@ -302,6 +302,26 @@ class Configurations(Program):
                             ("--gpus", "--ranks-per-node"), ("--model-size", "--model-preset")):
             self.refused("time", other, parts=(f"(nearest: {flag})",))
 
+    def test_one_node_of_a_sold_gpu_needs_no_links(self):
+        """Its times are those of one node of any such cluster, and say what binds the step and how much of it."""
+        for words in (["--nodes", "2"], []):
+            self.refused("time", *MODEL, "--gpu", "h200", *words, parts=("--node-gbit is missing", "plan one node"))
+        job = [*MODEL, "--nodes", "1", "--gpu", "h200"]
+        result, told = self.planned("time", *job)
+        _, linked = self.planned("time", *job, "--node-gbit", "400")
+        self.assertEqual(told["time"], {**linked["time"], "cluster": "8 x H200-SXM5-141GB as sold, one node"})
+        self.assertRegex(result.stdout, r"\A1 node x 8 ranks on 8 x H200-SXM5-141GB as sold, one node\n")
+        bound, share = re.search(r", bound by ([a-z ]+) \((\d+) % of the step\)\n", result.stdout).groups()
+        self.assertEqual(bound, told["time"]["bound"])
+        self.assertTrue(12 < int(share) <= 100, "the largest of eight parts")
+        self.check_ok(self.plan("search", *job, "--output", self.out))
+
+    def test_search_says_which_batch_it_plans(self):
+        for words, said in (([], True), (["--micro-batch-size", "1"], False), (["--global-batch-size", "16"], False)):
+            result = self.check_ok(self.plan("search", *MODEL, "--nodes", "2", *words, "--output", self.out))
+            self.assertEqual("no batch is given, so a GPU trains 1 sequence of 64 tokens a micro-step: "
+                             "--micro-batch-size or --global-batch-size" in result.stdout, said, words)
+
     def test_break_even_turns_the_parts_itself(self):
         words = ["breakeven", "--cluster", self.CLUSTER, *MODEL[:-1], "--nodes", "2"]
         self.refused(*words, "--zero-stage", "2", parts=("zero_optimization.stage 2", "--zero-stage 3"))

@@ -51,6 +51,7 @@ TEST(Nearest, FindsTheName) {
   EXPECT_EQ(nearest("flt", known), "flat");
   EXPECT_EQ(nearest("", {}), "");
   EXPECT_EQ(nearest("8bit", {"fp32", "bf16", "int8"}), "int8");
+  EXPECT_EQ(nearest("fp8", {"fp16", "mxfp8", "fp8e4m3"}), "fp8e4m3");
   EXPECT_EQ(nearest("lr2", {"beta2", "lr"}), "lr");
 }
 

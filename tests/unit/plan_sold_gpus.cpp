@@ -43,6 +43,16 @@ TEST(PlanSoldGpus, LinksShareWhatLeavesANode) {
   EXPECT_DOUBLE_EQ(eight.rails.links_per_node, 8);
 }
 
+TEST(PlanSoldGpus, OneNodeNeedsNoLinks) {
+  const Cluster one = sold("h100", 0);
+  EXPECT_EQ(one.nodes, 1U);
+  EXPECT_NE(one.name.find("as sold, one node"), std::string::npos) << one.name;
+  EXPECT_DOUBLE_EQ(one.node_links.rate, sold("h100").node_links.rate);
+  EXPECT_GT(one.rails.with(1).rate, 0);
+  const nlohmann::json written = to_json(one);
+  EXPECT_EQ(to_json(parse_cluster(written.dump(), "written")), written);
+}
+
 TEST(PlanSoldGpus, AnUnknownOneIsRefused) {
   try {
     (void)sold("h1000");

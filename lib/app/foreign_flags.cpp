@@ -1,0 +1,46 @@
+#include "lib/app/foreign_flags.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace zeropp::app {
+
+namespace {
+
+struct Foreign {
+  std::string_view about;
+  std::vector<std::string_view> flags;
+};
+
+const std::vector<Foreign>& foreign_flags() {
+  // Of torchrun, DeepSpeed's launcher, Megatron-LM, torchtitan and Hugging Face's trainer.
+  static const std::vector<Foreign> all{
+      {"the launcher starts the ranks: mpirun -n 8 PROGRAM, or srun",
+       {"gpus", "hostfile", "include", "local-rank", "local-world-size", "master-addr",
+        "master-port", "nnodes", "node-rank", "nproc-per-node", "num-gpus", "num-nodes", "rank",
+        "world-size"}},
+      {"there is data parallelism alone, by ZeRO over all ranks",
+       {"context-parallel-degree", "context-parallel-size", "cp", "data-parallel-replicate-degree",
+        "data-parallel-shard-degree", "ep", "expert-model-parallel-size", "expert-parallel-degree",
+        "expert-parallel-size", "pipeline-parallel-degree", "pipeline-parallel-size", "pp",
+        "sequence-parallel", "sequence-parallel-size", "tensor-parallel-degree",
+        "tensor-parallel-size", "tp"}},
+      {"a DeepSpeed JSON is read by --config FILE", {"deepspeed", "ds-config"}},
+      {"zpp_plan has it; here a model has its sizes: --num-layers, --hidden-size, "
+       "--num-attention-heads",
+       {"hf-config", "model-preset"}},
+      {"nothing is compiled while it runs", {"compile", "torch-compile"}}};
+  return all;
+}
+
+}  // namespace
+
+std::string about_foreign_flag(const std::string& flag) {
+  for (const Foreign& each : foreign_flags()) {
+    if (std::ranges::find(each.flags, flag) != each.flags.end()) return std::string(each.about);
+  }
+  return "";
+}
+
+}  // namespace zeropp::app
