@@ -113,6 +113,12 @@ int run_break_even(int argc, char** argv) {
     take_job(asked.on.job, given);
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = topology_on_cluster(asked.on, given);
+    if (topology.node_count == 1 && asked.on.source.node_gbit == 0 &&
+        !asked.on.source.gpu.empty()) {
+      throw Error(ExitCode::usage,
+                  "plan.nodes 1: breakeven tries rates between nodes: give --nodes with 2 or more, "
+                  "and --node-gbit, or take zpp_plan time");
+    }
     variants = variants_of(asked.on, topology, given, "breakeven");
   };
   app.run_alone = [&](const app::Call& call) {

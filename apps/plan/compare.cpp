@@ -71,8 +71,9 @@ int run_compare(int argc, char** argv) {
     const app::OutputLock lock = app::preflight_outputs(call);
     const plan::Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
     const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
-    const std::string text = to_text(made, {variants.features.back(), topology, cluster, asked.gain,
-                                            asked.memory_limit * kGibibyte});
+    const std::string text =
+        to_text(made, {variants.features.back(), topology, cluster, asked.gain,
+                       asked.memory_limit * kGibibyte, batch_text(asked.on.job, call.options())});
     std::fputs(text.c_str(), stdout);
     trace::TraceData head = app::run_trace(call);
     head.seed = asked.on.job.config.seed;

@@ -222,11 +222,13 @@ std::string about_the_loss(const Comparison& comparison, const Compared& about) 
   if (about.all.zero.weight_differences.enabled) return text;
   if (other_row(comparison, kDifferences) != nullptr) {
     return text +
-           " Weights sent as differences cost none there: for the row +differences give "
-           "--weight-differences too (under zeropp: \"weight_differences\": true).";
+           " Weights sent as differences showed none there: for the row +differences, which keeps "
+           "a "
+           "copy of all weights in every node, give --weight-differences too (under zeropp: "
+           "\"weight_differences\": true).";
   }
   return text +
-         " Weight differences, which cost none there, have no row, for zpp_train refuses "
+         " Weight differences, which showed none there, have no row, for zpp_train refuses "
          "them here: " +
          comparison.why_no_differences + ".";
 }

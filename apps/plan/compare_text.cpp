@@ -8,6 +8,7 @@
 #include "apps/plan/byte_unit.hpp"
 #include "apps/plan/compare_outputs.hpp"
 #include "apps/plan/compare_sentences.hpp"
+#include "apps/plan/flags_text.hpp"
 #include "apps/plan/rates_text.hpp"
 #include "lib/trace/sinks/table.hpp"
 
@@ -160,6 +161,9 @@ std::string about_deepspeed(const Comparison& comparison, const Compared& about)
 std::string to_text(const Comparison& comparison, const Compared& about) {
   std::string text = head_of(comparison, about);
   text += fmt::format("\n{}\n", table_of(comparison, about));
+  if (!about.batch.empty()) {
+    text += wrapped(about.batch + "; with more ZeRO++ saves a smaller share of the step.");
+  }
   if (about.cluster != nullptr) text += about_times(comparison, about);
   text += wrapped(what_fits(comparison, about));
   text += wrapped(
@@ -167,8 +171,14 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   text += wrapped(why_this_factor(comparison, about));
   text += about_deepspeed(comparison, about);
   text += wrapped(to_turn_it_on(about.all.zero));
+  text += wrapped(
+      fmt::format("The model in zpp_train's flags: {}.", flags_text(about.all, kModelPaths)));
   text += wrapped(about_the_loss(comparison, about));
   text += wrapped(about_hybrids(comparison, about));
+  text += wrapped(
+      "Stages 1 and 2, which hold all weights on every GPU and can be faster where they fit, are "
+      "not "
+      "compared: zpp_plan search has rows of them.");
   if (about.cluster == nullptr) {
     text += wrapped(
         "For step times and whether it pays add the GPU and what the links of a node carry "

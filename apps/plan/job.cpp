@@ -148,6 +148,15 @@ void take_job(Job& job, const std::vector<config::Option>& given) {
   if (!config::is_given(given, "plan.step")) job.step = plan::ordinary_step(job.config.zero);
 }
 
+std::string batch_text(const Job& job, const std::vector<config::Option>& given) {
+  const auto is = [&](const char* path) { return config::is_given(given, path); };
+  if (is("train_batch_size") || is("train_micro_batch_size_per_gpu")) return "";
+  return fmt::format(
+      "No batch is given, so a GPU trains 1 sequence of {} tokens a micro-step: --micro-batch-size "
+      "or --global-batch-size say how many yours trains",
+      job.config.model.seq_length);
+}
+
 config::Machine machine_for(const comm::Topology& topology, bool rdma) {
   app::GpuPlacement gpus;
   gpus.every_rank = true;

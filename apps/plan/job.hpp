@@ -43,6 +43,10 @@ comm::Topology topology_of(Job& job);
 /// the size of a transformer.
 void take_job(Job& job, const std::vector<config::Option>& given);
 
+/// Sentence about the batch that is planned where `given` says none, without a full stop; else
+/// empty.
+std::string batch_text(const Job& job, const std::vector<config::Option>& given);
+
 /// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network
 /// with RDMA or of sockets, and all that is registered in this build.
 config::Machine machine_for(const comm::Topology& topology, bool rdma = true);

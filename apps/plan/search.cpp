@@ -132,16 +132,6 @@ plan::StepSeconds step_seconds_function(const SearchJob& asked, const comm::Topo
   return plan::candidate_step_seconds(asked.base.cluster, topology);
 }
 
-/// Line about the batch, where nobody said which; else empty.
-std::string line_of_batch(const SearchJob& asked, const std::vector<config::Option>& given) {
-  const auto is = [&](const char* path) { return config::is_given(given, path); };
-  if (is("train_batch_size") || is("train_micro_batch_size_per_gpu")) return "";
-  return fmt::format(
-      "no batch is given, so a GPU trains 1 sequence of {} tokens a micro-step: --micro-batch-size "
-      "or --global-batch-size say how many yours trains\n",
-      asked.base.job.config.model.seq_length);
-}
-
 ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topologies,
                     const app::Call& call) {
   const app::OutputLock lock = app::preflight_outputs(call);
@@ -155,7 +145,10 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
                                             step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
-  std::fputs((to_text(found, asked.rows) + line_of_batch(asked, call.options())).c_str(), stdout);
+  std::string text = to_text(found, asked.rows);
+  const std::string batch = batch_text(asked.base.job, call.options());
+  if (!batch.empty()) text += batch + ".\n";
+  std::fputs(text.c_str(), stdout);
   trace::TraceData head = app::run_trace(call);
   head.seed = base.seed;
   const bool none =

@@ -159,6 +159,7 @@ plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Opt
   if (is("zeropp.reduce_scatter_algorithm")) {
     space.reduce_scatters = {zero.reduce_scatter_algorithm};
   }
+  if (is("zeropp.shard_group_size")) space.shard_groups = {zero.shard_group_size};
   if (is("zeropp.model.recompute_activations")) {
     space.recompute = {config.model.recompute_activations};
   }

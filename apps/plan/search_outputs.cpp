@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/plan/byte_unit.hpp"
+#include "apps/plan/flags_text.hpp"
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
@@ -27,6 +28,10 @@ struct Row {
   }
   [[nodiscard]] double inside_node() const {
     return static_cast<double>(candidate->step.intra) / topology->node_count;
+  }
+  [[nodiscard]] std::string shards() const {
+    if (candidate->config.zero.stage == 0) return "none";
+    return candidate->config.zero.shard_group_size == zero::kAllRanks ? "all" : "node";
   }
   [[nodiscard]] std::string weights() const {
     const zero::Options& zero = candidate->config.zero;
@@ -66,17 +71,17 @@ std::pair<ByteUnit, ByteUnit> units_of(const std::vector<Row>& rows) {
 
 trace::TextTable table_of(const std::vector<Row>& rows) {
   const auto [sent, held] = units_of(rows);
-  trace::TextTable table({"nodes", "stage", "weights", "differences", "hpZ", "gradients",
-                          "all-gather", "reduce-scatter", "recompute", "micro batch", "micro-steps",
-                          fmt::format("out of a node {}", sent.name),
+  trace::TextTable table({"nodes", "stage", "shards over", "weights", "differences", "hpZ",
+                          "gradients", "all-gather", "reduce-scatter", "recompute", "micro batch",
+                          "micro-steps", fmt::format("out of a node {}", sent.name),
                           fmt::format("inside a node {}", sent.name),
                           fmt::format("memory {}", held.name), "step s"});
   for (const Row& row : rows) {
     const config::TrainConfig& config = row.candidate->config;
     table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
-               row.weights(), row.differences(), fmt::to_string(config.zero.hpz_partition_size),
-               row.gradients(), config.zero.all_gather_algorithm,
-               config.zero.reduce_scatter_algorithm,
+               row.shards(), row.weights(), row.differences(),
+               fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
+               config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
                config.model.recompute_activations ? "yes" : "no",
                fmt::to_string(config.train_micro_batch_size_per_gpu),
                fmt::to_string(config.gradient_accumulation_steps), in_unit(row.out_of_node(), sent),
@@ -103,14 +108,6 @@ std::string line_of_losses(const Row& row) {
       fmt::join(parts, " and "));
 }
 
-/// Line about the sharding that no candidate has; empty where nodes of one rank, or one node, leave
-/// none.
-std::string line_of_hybrids(const comm::Topology& topology) {
-  if (topology.ranks_per_node == 1 || topology.node_count == 1) return "";
-  return "hybrid sharding, over the ranks of each node, is not searched over and can be faster: "
-         "zpp_plan compare has rows of it\n";
-}
-
 std::string of_one_size(const Found& found, std::size_t rows) {
   const plan::SearchResult& result = found.result;
   std::string text = fmt::format(
@@ -128,7 +125,9 @@ std::string of_one_size(const Found& found, std::size_t rows) {
   for (std::size_t i = 0; i < std::min(rows, trades.size()); ++i) shown.push_back(all[trades[i]]);
   text += fmt::format("\nless of one only for more of another: {}, of which\n{}\n", trades.size(),
                       table_of(shown).str());
-  return text + line_of_losses(all.front()) + line_of_hybrids(found.topology);
+  text +=
+      fmt::format("the first is: {}\n", flags_text(all.front().candidate->config, kSharingPaths));
+  return text + line_of_losses(all.front());
 }
 
 trace::Group sizes_group(const std::vector<Found>& found) {
@@ -163,6 +162,8 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
               [=](const Row& row) { return static_cast<std::uint64_t>(row.topology->node_count); }),
        column("stage", "", "ZeRO stage", rows,
               of_config([=](const Config& c) { return static_cast<std::uint64_t>(c.zero.stage); })),
+       column("shard_group_size", "ranks", "That shard one copy; 0: all", rows,
+              of_config([=](const Config& c) { return number(c.zero.shard_group_size); })),
        column("weight_codec", "", "Of qwZ; none: off", rows, &Row::weights),
        column("weight_difference_codec", "", "Of weight differences; none: off", rows,
               &Row::differences),

@@ -37,7 +37,10 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const
   warn_of_memory(run, asked.cluster);
   warn_of_limit(run);
   warn_of_hpz(run);
-  std::fputs(to_text(run, asked.cluster, time).c_str(), stdout);
+  std::string text = to_text(run, asked.cluster, time);
+  const std::string batch = batch_text(asked.job, call.options());
+  if (!batch.empty()) text += batch + ".\n";
+  std::fputs(text.c_str(), stdout);
   trace::TraceData head = app::run_trace(call);
   head.seed = config.seed;
   const trace::Document document = to_document(run, asked.cluster, time, head);

@@ -14,7 +14,7 @@ struct Foreign {
 };
 
 const std::vector<Foreign>& foreign_flags() {
-  // Of torchrun, DeepSpeed's launcher, Megatron-LM, torchtitan and Hugging Face's trainer.
+  // Flags of torchrun, DeepSpeed's launcher, Megatron-LM, torchtitan and Hugging Face's trainer.
   static const std::vector<Foreign> all{
       {"the launcher starts the ranks: mpirun -n 8 PROGRAM, or srun",
        {"gpus", "hostfile", "include", "local-rank", "local-world-size", "master-addr",

@@ -11,6 +11,7 @@
 #include "lib/base/error.hpp"
 #include "lib/model/description.hpp"
 #include "lib/plan/planned_run.hpp"
+#include "lib/plan/saturating.hpp"
 
 namespace zeropp::plan {
 
@@ -36,7 +37,6 @@ void require_searchable(const config::TrainConfig& base) {
   if (base.zero.adaptive_bits.values != zero::AdaptedValues::none) refuse("zeropp.adaptive_bits");
   if (!base.zero.codec_schedule.empty()) refuse("zeropp.codec_schedule");
   if (base.zero.error_feedback.hops != zero::FeedbackHops::none) refuse("zeropp.error_feedback");
-  if (base.zero.shard_group_size != zero::kAllRanks) refuse("zeropp.shard_group_size");
   if (base.zero.measure_errors > 0) refuse("zeropp.measure_quantization_error");
 }
 
@@ -176,16 +176,17 @@ bool within(const SearchLimits& limits, const Candidate& candidate) {
          candidate.gradient_bits >= limits.gradient_bits;
 }
 
-Candidate candidate_of(const config::TrainConfig& config, const SharedPlan& plan,
-                       const model::Description& model) {
+/// Candidate that sends `step` bytes and holds `memory`.
+Candidate candidate_of(const config::TrainConfig& config, const comm::Bytes& step,
+                       std::size_t memory, const model::Description& model) {
   const zero::Options& zero = config.zero;
   const auto bits = [&](bool quantized, const codec::CodecSpec& codec) {
     return bits_of(quantized ? codec : codec::CodecSpec{}, zero.compute);
   };
   Candidate made;
   made.config = config;
-  made.step = plan.step;
-  made.memory = plan.state + plan.arena + model.memory;
+  made.step = step;
+  made.memory = memory;
   made.weight_bits = bits(zero.quantized_weights, zero.weight_codec);
   made.gradient_bits = std::min(bits(zero.quantized_gradients, zero.gradient_codec_intra),
                                 bits(zero.quantized_gradients, zero.gradient_codec_inter));
@@ -193,6 +194,64 @@ Candidate candidate_of(const config::TrainConfig& config, const SharedPlan& plan
                         static_cast<double>(config.train_batch_size) *
                         static_cast<double>(config.model.seq_length);
   return made;
+}
+
+template <class Value>
+bool has(const std::vector<Value>& values, Value value) {
+  return std::ranges::find(values, value) != values.end();
+}
+
+/// Bytes of an ordinary step, over all ranks.
+comm::Bytes step_bytes(const PlannedRun& run) {
+  const zero::StepPlan& plan = run.plans().step;
+  comm::Bytes sum;
+  for (const zero::Schedule* schedule : {&plan.step.when(false), &plan.update}) {
+    const comm::Bytes sent = saturated_volume(*schedule, run.over_ranks());
+    sum.intra = saturated_sum(sum.intra, sent.intra, 1);
+    sum.inter = saturated_sum(sum.inter, sent.inter, 1);
+  }
+  return sum;
+}
+
+/// Adds what hybrid sharding sends and needs to `result` and `best`.
+void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
+                    const comm::Topology& topology, const config::Machine& machine,
+                    std::size_t source_vocab_size, const SearchLimits& limits,
+                    const StepSeconds& seconds, SearchResult& result, std::vector<Planned>& best) {
+  const bool whole_weights = std::ranges::any_of(
+      space.weights, [](const WeightChoice& weights) { return !weights.quantized(); });
+  if (!whole_weights || !has(space.stages, 3) || !has(space.hpz_sizes, std::size_t{1})) return;
+  for (const std::size_t group : space.shard_groups) {
+    if (group == zero::kAllRanks) continue;
+    for (const GradientChoice& gradients : space.gradient_codecs) {
+      const Exchange exchange{.stage = 3,
+                              .weights = {},
+                              .gradients = gradients,
+                              .hpz = 1,
+                              .all_gather = base.zero.all_gather_algorithm,
+                              .reduce_scatter = base.zero.reduce_scatter_algorithm};
+      config::TrainConfig asked = with(base, exchange);
+      asked.zero.shard_group_size = group;
+      for (const std::size_t micro_batch : space.micro_batches) {
+        asked.train_micro_batch_size_per_gpu = micro_batch;
+        result.considered += space.recompute.size();
+        std::optional<config::TrainConfig> config = resolved(asked, exchange, machine);
+        if (!config) continue;
+        for (const bool recompute : space.recompute) {
+          config->model.recompute_activations = recompute;
+          ++result.possible;
+          PlannedRun run(*config, topology, source_vocab_size);
+          run.use_codecs_of(ordinary_step(config->zero));
+          Candidate candidate =
+              candidate_of(*config, step_bytes(run), device_bytes(run.memory()), run.model());
+          if (!within(limits, candidate)) continue;
+          ++result.fitting;
+          if (seconds.are_given()) candidate.seconds = seconds.alone(run);
+          add_best(best, {std::move(candidate), {}, 0});
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -206,9 +265,11 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
   std::optional<SharedPlans> plans;
   Computations computations(source_vocab_size);
   std::map<Route, std::vector<Planned>> by_route;  // one where times are not asked for
-  for_each_exchange(space, [&](const Exchange& exchange) {
+  config::TrainConfig over_all = base;
+  over_all.zero.shard_group_size = zero::kAllRanks;
+  const auto plan_shared = [&](const Exchange& exchange) {
     result.considered += space.micro_batches.size() * space.recompute.size();
-    config::TrainConfig asked = with(base, exchange);
+    config::TrainConfig asked = with(over_all, exchange);
     for (const std::size_t micro_batch : space.micro_batches) {
       asked.train_micro_batch_size_per_gpu = micro_batch;
       std::optional<config::TrainConfig> config = resolved(asked, exchange, machine);
@@ -221,24 +282,28 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
       for (const bool recompute : space.recompute) {
         config->model.recompute_activations = recompute;
         ++result.possible;
-        Candidate candidate = candidate_of(*config, plan, computations.of(*config));
+        const model::Description& model = computations.of(*config);
+        Candidate candidate =
+            candidate_of(*config, plan.step, plan.state + plan.arena + model.memory, model);
         if (!within(limits, candidate)) continue;
         ++result.fitting;
-        add_best(by_route[seconds ? route_of(exchange, config->zero) : Route{}],
-                 {std::move(candidate), plan, seconds ? plan.copied_over_link : 0});
+        add_best(by_route[seconds.are_given() ? route_of(exchange, config->zero) : Route{}],
+                 {std::move(candidate), plan, seconds.are_given() ? plan.copied_over_link : 0});
       }
     }
-  });
+  };
+  if (has(space.shard_groups, zero::kAllRanks)) for_each_exchange(space, plan_shared);
   std::vector<Planned> best;
   for (auto& [route, of_route] : by_route) {
     for (Planned& each : of_route) {
-      if (seconds) {
-        each.candidate.seconds = seconds(each.candidate, each.plan);
+      if (seconds.are_given()) {
+        each.candidate.seconds = seconds.shared(each.candidate, each.plan);
         each.over_link = 0;
       }
       add_best(best, std::move(each));
     }
   }
+  search_hybrids(base, space, topology, machine, source_vocab_size, limits, seconds, result, best);
   for (Planned& each : best) result.best.push_back(std::move(each.candidate));
   return result;
 }

@@ -12,6 +12,7 @@
 #include "lib/comm/traffic.hpp"
 #include "lib/config/resolve.hpp"
 #include "lib/config/train_config.hpp"
+#include "lib/plan/planned_run.hpp"
 #include "lib/plan/shared_plans.hpp"
 
 namespace zeropp::plan {
@@ -43,13 +44,18 @@ struct SearchSpace {
   std::vector<std::string> reduce_scatters;
   std::vector<bool> recompute;
   std::vector<std::size_t> micro_batches;  ///< sequences; of the batch of a rank, what divides it
+  /// Ranks of a shard group: zero::kAllRanks, or for hybrid sharding those of a node. Groups are
+  /// tried at stage 3, with weights that are sent whole and as they are, and without hpZ, where the
+  /// space has these, and with the algorithms that the base names.
+  std::vector<std::size_t> shard_groups = {zero::kAllRanks};
 };
 
 /// Every stage; integers of 8, 6 and 4 bits, and weight differences in config's codec of these,
 /// after whole weights in 8 bits: wider differences send more, and no loss that was measured asks
 /// for them; hpZ in parts of a node, nodes, and powers of two of them; every algorithm;
 /// activations kept or not; micro-batches that divide what a rank has of
-/// config.train_batch_size (a sequence where that is 0), in powers of two.
+/// config.train_batch_size (a sequence where that is 0), in powers of two; and hybrid sharding over
+/// the ranks of a node.
 /// Images of weights are kept as config says: they make a planned step shorter by a thousandth at
 /// most, and would double the rows.
 SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology& topology,
@@ -68,8 +74,15 @@ struct Candidate {
   std::optional<double> seconds;  ///< of a step, where a cost function was given
 };
 
-/// Seconds of a step. The schedules have as many micro-steps as those of SharedPlans.
-using StepSeconds = std::function<double(const Candidate&, const SharedPlan&)>;
+/// Functions that give the seconds of a step.
+struct StepSeconds {
+  /// The schedules have as many micro-steps as those of SharedPlans.
+  std::function<double(const Candidate&, const SharedPlan&)> shared = {};
+  /// Seconds of hybrid sharding, whose runs are planned one by one.
+  std::function<double(const PlannedRun&)> alone = {};
+
+  [[nodiscard]] bool are_given() const { return static_cast<bool>(shared); }
+};
 
 struct SearchLimits {
   std::size_t memory = 0;  ///< bytes of a rank; 0: no limit
@@ -91,7 +104,7 @@ struct SearchResult {
 /// for those of each stage and pair of algorithms, with and without weight differences, that no
 /// other of these beats without it, where bytes between the GPU and hpZ's copies on the host count
 /// as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback,
-/// shard groups and measured errors, which are not searched over.
+/// and measured errors, which are not searched over.
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,

@@ -62,6 +62,9 @@ SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology&
   space.reduce_scatters = names_of(machine.reduce_scatter);
   space.recompute = {false, true};
   space.micro_batches = micro_batches(config, topology);
+  if (topology.node_count > 1 && topology.ranks_per_node > 1) {
+    space.shard_groups.push_back(static_cast<std::size_t>(topology.ranks_per_node));
+  }
   return space;
 }
 

@@ -306,6 +306,8 @@ class Configurations(Program):
         """Its times are those of one node of any such cluster, and say what binds the step and how much of it."""
         for words in (["--nodes", "2"], []):
             self.refused("time", *MODEL, "--gpu", "h200", *words, parts=("--node-gbit is missing", "plan one node"))
+        self.refused("breakeven", *MODEL, "--gpu", "h200", "--nodes", "1",
+                     parts=("breakeven tries rates between nodes",))
         job = [*MODEL, "--nodes", "1", "--gpu", "h200"]
         result, told = self.planned("time", *job)
         _, linked = self.planned("time", *job, "--node-gbit", "400")
@@ -319,7 +321,7 @@ class Configurations(Program):
     def test_search_says_which_batch_it_plans(self):
         for words, said in (([], True), (["--micro-batch-size", "1"], False), (["--global-batch-size", "16"], False)):
             result = self.check_ok(self.plan("search", *MODEL, "--nodes", "2", *words, "--output", self.out))
-            self.assertEqual("no batch is given, so a GPU trains 1 sequence of 64 tokens a micro-step: "
+            self.assertEqual("No batch is given, so a GPU trains 1 sequence of 64 tokens a micro-step: "
                              "--micro-batch-size or --global-batch-size" in result.stdout, said, words)
 
     def test_break_even_turns_the_parts_itself(self):
@@ -432,7 +434,8 @@ class Searches(Program):
         self.assertEqual(memory, sorted(memory))
 
     def test_a_deepspeed_file_may_keep_weights_gathered(self):
-        words = ["--nodes", "2", "--ranks-per-node", "2", "--rows", "1", "--deepspeed_config"]
+        words = ["--nodes", "2", "--ranks-per-node", "2", "--rows", "1", "--shard-group-size", "0",
+                 "--deepspeed_config"]
         least = {}
         for distance in (0, 1000000000):
             path = self.write_json("ds.json", {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 3,
@@ -443,12 +446,32 @@ class Searches(Program):
             least[distance] = min(plan["candidates"]["bytes_inter_node"])
         self.assertLess(least[1000000000], least[0])
 
-    def test_search_says_that_it_leaves_hybrid_sharding_out(self):
-        for nodes, ranks, told in ((2, 2, 1), (1, 2, 0), (2, 1, 0)):
-            with self.subTest(nodes=nodes, ranks=ranks):
-                out = self.check_ok(self.plan("search", *MODEL, "--nodes", str(nodes), "--ranks-per-node", str(ranks),
-                                              "--output", self.out)).stdout
-                self.assertEqual(out.count("hybrid sharding, over the ranks of each node, is not searched over"), told)
+    def test_search_has_rows_of_hybrid_sharding(self):
+        """Over several ranks of several nodes, each with the numbers of its configuration alone; none where what was
+        decided rules them out."""
+        for nodes, ranks, *words in ((2, 2), (1, 2), (2, 1), (2, 2, "--zero-stage", "2"),
+                                     (2, 2, "--zero-quantized-weights"), (2, 2, "--zero-hpz-partition-size", "2"),
+                                     (2, 2, "--shard-group-size", "0")):
+            with self.subTest(nodes=nodes, ranks=ranks, words=words):
+                job = [*LARGER, "--vocab-size", "512", "--bf16", "--nodes", nodes, "--ranks-per-node", ranks]
+                cluster = ["--cluster", zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"]
+                result, plan = self.planned("search", *job, *cluster, "--goal", "time", "--rows", "10000", *words)
+                rows = [dict(zip(plan["candidates"], row)) for row in zip(*plan["candidates"].values())]
+                hybrids = [row for row in rows if row["shard_group_size"]]
+                self.assertEqual(bool(hybrids), (nodes, ranks, *words) == (2, 2))
+                self.assertEqual(bool(re.search(r"\n +2 +3  node +none ", result.stdout)), bool(hybrids))
+                for row in hybrids[:3]:
+                    codecs = row["gradient_codecs"].split("/")
+                    flags = [] if codecs == ["none"] else ["--zero-quantized-gradients", "--gradient-codec-intra",
+                                                           codecs[0], "--gradient-codec-inter", codecs[1]]
+                    flags += ["--shard-group-size", "2"] + ["--recompute-activations"] * row["recompute"]
+                    _, alone = self.planned("time", *job, *cluster, *flags)
+                    self.assertEqual(alone["time"]["step_seconds"], row["seconds"])
+                    _, alone = self.planned("estimate", *job, *flags)
+                    self.assertEqual(alone["job"]["memory_bytes"], row["memory"])
+                    self.assertEqual(planned.traffic(alone)["step"][1], row["bytes_inter_node"])
+        _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--shard-group-size", "2")
+        self.assertEqual(set(plan["candidates"]["shard_group_size"]), {2})
 
     def test_what_is_given_is_not_searched(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3",
@@ -473,7 +496,7 @@ class Searches(Program):
 
         def codecs(rows):
             return {(row["weight_difference_codec"], row["weight_codec"]) for row in rows}
-        rows = searched()
+        rows = searched("--shard-group-size", 0)
         self.assertEqual({row["weight_difference_codec"] for row in rows}, {"none", "int4:128"})
         self.assertEqual(rows[0]["weight_difference_codec"], "int4:128")
         for stage, size in ((1, 1), (2, 1), (3, 2)):
@@ -486,7 +509,7 @@ class Searches(Program):
         self.assertEqual(codecs(given), {("int3:64", "int5:64"), ("none", "int5:64")})
         self.assertTrue(all(row["weight_bits"] == 5.25 for row in given))
         result, _ = self.planned(*words, "--weight-differences", "--weight-copy-dtype", "fp32")
-        self.assertRegex(result.stdout, r"\n +2 +3 +int8:256 +int4:128 +2 ")
+        self.assertRegex(result.stdout, r"\n +2 +3  all +int8:256 +int4:128 +2 ")
 
     def test_minimum_bits_and_memory_limit(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--minimum-weight-bits", "7",

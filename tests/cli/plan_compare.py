@@ -160,7 +160,7 @@ class Numbers(Case):
         alone = self.plan(*JOB, *DIFFERENCES["all+differences"], *refused)
         self.assertEqual(alone.code, zpp.USAGE)
         why = re.sub(r" \(flags: .*", "", alone.errors("zpp_plan")[0])
-        self.assertIn("Weight differences, which cost none there, have no row, for zpp_train refuses them here: "
+        self.assertIn("Weight differences, which showed none there, have no row, for zpp_train refuses them here: "
                       f"{why}.", text)
         differences, rows = self.compared(*JOB, "--weight-differences")
         self.assertEqual(list(rows), [*FLAGS, *HYBRIDS])
@@ -204,6 +204,18 @@ class Numbers(Case):
         self.assertNotIn("step ms", result.stdout)
         self.assertIn("--gpu h100 --node-gbit 400", result.stdout)
 
+    def test_what_follows_is_of_the_job(self):
+        """The batch where none is given, and the model's flags, with which the trainer has the model that was named."""
+        named = ["--model-preset", "gpt-7b", "--bf16", "--nodes", "2"]
+        result, rows = self.compared(*named)
+        text = " ".join(result.stdout.split())
+        self.assertIn("No batch is given, so a GPU trains 1 sequence of 2048 tokens a micro-step", text)
+        self.assertIn("Stages 1 and 2", text)
+        flags = re.search(r"The model in zpp_train's flags: (--[^.]*)\.", text)[1].split()
+        again, same = self.compared(*flags, "--bf16", "--nodes", "2", "--micro-batch-size", "1")
+        self.assertEqual(same, rows)
+        self.assertNotIn("No batch is given", again.stdout)
+
     def test_the_factor_is_explained(self):
         result, rows = self.compared(*JOB)
         _, once = self.compared(*JOB[:-1], "1")
@@ -211,8 +223,9 @@ class Numbers(Case):
                       f"accumulation) and "
                       f"{once['all']['reduction']:.2f} with one:", " ".join(result.stdout.split()))
         self.assertGreater(rows["all"]["reduction"], 1.5 * once["all"]["reduction"])
-        self.assertIn("docs/howto/safe-compression.md has what was measured. Weights sent as differences cost none "
-                      "there: for the row +differences give --weight-differences too (under zeropp: "
+        self.assertIn("docs/howto/safe-compression.md has what was measured. Weights sent as differences showed "
+                      "none there: for the row +differences, which keeps a copy of all weights in every node, give "
+                      "--weight-differences too (under zeropp: "
                       "\"weight_differences\": true).", " ".join(result.stdout.split()))
         self.assertIn("ZeRO-3 gathers the weights across nodes 8 times", " ".join(result.stdout.split()))
 

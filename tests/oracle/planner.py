@@ -111,6 +111,8 @@ class Planner(unittest.TestCase):
         flags = ["--zero-stage", best["stage"], "--all-gather-algorithm", best["all_gather"],
                  "--reduce-scatter-algorithm", best["reduce_scatter"],
                  "--zero-hpz-partition-size", best["hpz_partition_size"]]
+        if best["shard_group_size"]:
+            flags += ["--shard-group-size", best["shard_group_size"]]
         if best["weight_codec"] != "none":
             flags += ["--zero-quantized-weights", "--weight-codec", best["weight_codec"]]
         if best["weight_difference_codec"] != "none":
@@ -127,6 +129,11 @@ class Planner(unittest.TestCase):
         self.assertEqual(timed.code, zpp.OK, timed)
         told = json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"]
         self.assertAlmostEqual(told, best["seconds"], delta=1e-9)
+        said = re.search(r"\nthe first is: (--.*)\n", result.stdout)[1].split()
+        timed = plan(self.folder, "time", *cluster, *said, "--json", self.folder / "time.json")
+        self.assertEqual(timed.code, zpp.OK, timed)
+        self.assertAlmostEqual(json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"],
+                               best["seconds"], delta=1e-9)
 
     def test_calibration_makes_the_committed_file(self):
         committed = CLUSTERS / "h200-2x2-emulated.json"

@@ -526,7 +526,7 @@ TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
     const PlannedRun run(candidate.config, topology, 5000);
     SharedPlans plans(topology, run.model().units, run.model().layers);
     const SharedPlan plan = plans.plan(candidate.config.zero, 2);
-    const double seconds = candidate_step_seconds(cluster, topology)(candidate, plan);
+    const double seconds = candidate_step_seconds(cluster, topology).shared(candidate, plan);
     EXPECT_EQ(seconds, step_seconds(run, cluster)) << micro_steps;
     EXPECT_NEAR(seconds, step_time(run, cluster).timeline.seconds, 1e-9 * seconds) << micro_steps;
   }

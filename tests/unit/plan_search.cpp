@@ -174,6 +174,7 @@ TEST(Search, WeightsThatStayGathered) {
     SearchSpace space = whole_space(config, topology, machine);
     space.stages = {3};
     space.hpz_sizes = {1};
+    space.shard_groups = {zero::kAllRanks};
     const auto least = [&](std::size_t distance) {
       config.zero.max_reuse_distance = distance;
       const SearchResult found = search(config, space, topology, machine, kSearchedVocab, {},
@@ -373,6 +374,7 @@ TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
   std::mt19937 generator(7);
   std::size_t further_copies = 0;
   std::size_t many_micro_steps = 0;
+  std::size_t hybrids = 0;
   for (int trial = 0; trial < 12; ++trial) {
     const auto topology = planned_topology(one_of<std::size_t>(generator, {1, 2, 4}),
                                            one_of<std::size_t>(generator, {2, 4, 8}));
@@ -396,10 +398,12 @@ TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
       EXPECT_NEAR(time.seconds, time.timeline.seconds, 1e-6 * time.seconds);
       further_copies += row.config.zero.hpz_partition_size > 2 ? 1 : 0;
       many_micro_steps += row.config.gradient_accumulation_steps > 2 ? 1 : 0;
+      hybrids += row.config.zero.shard_group_size > 0 ? 1 : 0;
     }
   }
   EXPECT_GT(further_copies, 10U);
   EXPECT_GT(many_micro_steps, 10U);
+  EXPECT_GT(hybrids, 2U);
 }
 
 /// A base of everything that weight differences read.
@@ -466,6 +470,7 @@ TEST(Search, WeightDifferencesSendLeastBetweenNodes) {
     const config::Machine machine = machine_of(topology);
     SearchSpace space = whole_space(config, topology, machine);
     space.stages = {stage};
+    space.shard_groups = {zero::kAllRanks};
     std::erase_if(space.weights, [&](const WeightChoice& weights) {
       return weights.differences.has_value() && !differences;
     });
@@ -489,11 +494,11 @@ TEST(Search, AsksForTimeOfTheBest) {
   std::size_t asked = 0;
   const SearchResult result =
       search(base(), whole_space(base(), topology, machine), topology, machine, kSearchedVocab, {},
-             [&](const Candidate& candidate, const SharedPlan& plan) {
+             {.shared = [&](const Candidate& candidate, const SharedPlan& plan) {
                ++asked;
                EXPECT_EQ(plan.step, candidate.step);
                return static_cast<double>(plan.schedules->step.stale.ops.size());
-             });
+             }});
   EXPECT_GE(asked, result.best.size());
   for (const Candidate& candidate : result.best) EXPECT_GT(candidate.seconds.value_or(0), 0);
 }

@@ -163,7 +163,8 @@ PLAN_COLUMNS = {
 PLAN_SEARCH_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "searches": {"nodes": "u", "ranks_per_node": "u", "considered": "u", "possible": "u", "fitting": "u"},
-    "candidates": {"nodes": "u", "stage": "u", "weight_codec": "S", "weight_difference_codec": "S",
+    "candidates": {"nodes": "u", "stage": "u", "shard_group_size": "u ranks", "weight_codec": "S",
+                   "weight_difference_codec": "S",
                    "hpz_partition_size": "u ranks", "gradient_codecs": "S", "all_gather": "S",
                    "reduce_scatter": "S", "recompute": "u bool", "micro_batch": "u sequences", "micro_steps": "u",
                    "bytes_intra_node": "u bytes",

@@ -260,13 +260,14 @@ def plan_search(trace):
     sizes = columns(trace, "searches", ("#nodes", "#ranks a node", "#combinations", "#possible", "#within the limits"),
                     ("nodes", "ranks_per_node", "considered", "possible", "fitting"),
                     {name: whole for name in ("considered", "possible", "fitting")})
-    rows = [[row["nodes"], row["stage"], row["weight_codec"], row["weight_difference_codec"],
+    rows = [[row["nodes"], row["stage"], row["shard_group_size"] or "all", row["weight_codec"],
+             row["weight_difference_codec"],
              row["hpz_partition_size"], row["gradient_codecs"], row["all_gather"], row["reduce_scatter"],
              "yes" if row["recompute"] else "no", row["micro_batch"], row["micro_steps"],
              whole(row["bytes_inter_node"]), whole(row["bytes_intra_node"]),
              bytes_text(row["memory"]), real(row["seconds"])] for row in trace.rows("candidates")]
-    header = ("#nodes", "#stage", "weights", "differences", "#hpZ", "gradients", "all-gather", "reduce-scatter",
-              "recompute", "#micro-batch", "#micro-steps",
+    header = ("#nodes", "#stage", "#ranks of a shard group", "weights", "differences", "#hpZ", "gradients",
+              "all-gather", "reduce-scatter", "recompute", "#micro-batch", "#micro-steps",
               "#bytes across", "#bytes inside", "#memory", "#step s")
     return [listed("Searches", *sizes), listed("Configurations that no other beats", header, rows)]
 

@@ -1,0 +1,53 @@
+#include "apps/plan/flags_text.hpp"
+
+#include <algorithm>
+
+#include "lib/config/options.hpp"
+
+namespace zeropp::plan_app {
+
+const std::vector<std::string_view> kSharingPaths{"zero_optimization.stage",
+                                                  "zeropp.shard_group_size",
+                                                  "zero_optimization.zero_quantized_weights",
+                                                  "zeropp.weight_codec",
+                                                  "zeropp.weight_differences",
+                                                  "zeropp.weight_difference_codec",
+                                                  "zero_optimization.zero_hpz_partition_size",
+                                                  "zero_optimization.zero_quantized_gradients",
+                                                  "zeropp.gradient_codec_intra",
+                                                  "zeropp.gradient_codec_inter",
+                                                  "zeropp.all_gather_algorithm",
+                                                  "zeropp.reduce_scatter_algorithm",
+                                                  "zeropp.model.recompute_activations",
+                                                  "train_micro_batch_size_per_gpu",
+                                                  "gradient_accumulation_steps"};
+const std::vector<std::string_view> kModelPaths{
+    "zeropp.model.name",        "zeropp.model.num_layers",
+    "zeropp.model.hidden_size", "zeropp.model.num_attention_heads",
+    "zeropp.model.seq_length",  "zeropp.model.vocab_size",
+    "zeropp.model.tied_head"};
+
+std::string flags_text(const config::TrainConfig& config,
+                       const std::vector<std::string_view>& paths) {
+  config::TrainConfig own = config;
+  config::TrainConfig defaults;
+  const std::vector<config::Option> options = config::options(own);
+  const std::vector<config::Option> before = config::options(defaults);
+  std::string text;
+  for (const std::string_view path : paths) {
+    const auto option = std::ranges::find(options, path, &config::Option::path);
+    const auto other = std::ranges::find(before, path, &config::Option::path);
+    if (option->in_effect && !option->in_effect()) continue;
+    const nlohmann::json value = config::value_of(*option);
+    if (value == config::value_of(*other)) continue;
+    if (!text.empty()) text += ' ';
+    if (value.is_boolean()) {
+      text += value.get<bool>() ? option->flag : "--no-" + option->flag.substr(2);
+    } else {
+      text += option->flag + ' ' + (value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+  return text;
+}
+
+}  // namespace zeropp::plan_app
