@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <ranges>
@@ -211,12 +212,22 @@ std::string hint_for(const std::string& name, const std::vector<std::string>& kn
   return hint.empty() ? nearest(similar_flag(typed, names, app.options)) : hint;
 }
 
+/// Words that people put behind flags that are true or false.
+constexpr std::array<std::string_view, 8> kBooleans{"true", "false", "True", "False",
+                                                    "on",   "off",   "yes",  "no"};
+
 /// Refuses words that CLI11 could not place.
 [[noreturn]] void refuse(const std::vector<std::string>& rest,
                          const std::vector<std::string>& known, const App& app) {
   const auto flag = std::find_if(rest.begin(), rest.end(),
                                  [](const std::string& word) { return word.starts_with("-"); });
   if (flag == rest.end()) {
+    if (std::ranges::find(kBooleans, rest.front()) != kBooleans.end()) {
+      throw Error(ExitCode::usage,
+                  fmt::format("unexpected argument \"{}\": a flag that is true or false takes it "
+                              "behind an equals sign, or none: --FLAG, --no-FLAG or --FLAG=true",
+                              rest.front()));
+    }
     throw Error(ExitCode::usage,
                 fmt::format("unexpected argument \"{}\": it follows no flag that takes one more "
                             "value: see --help",

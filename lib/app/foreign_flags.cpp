@@ -30,6 +30,9 @@ const std::vector<Foreign>& foreign_flags() {
       {"zpp_plan has it; here a model has its sizes: --num-layers, --hidden-size, "
        "--num-attention-heads",
        {"hf-config", "model-preset"}},
+      {"metrics are in the trace, and in --json FILE; zpp-validate reads both",
+       {"logging-dir", "report-to", "tensorboard", "wandb", "wandb-project"}},
+      {"zpp_plan has it; here --backend cuda takes the GPUs that there are", {"gpu", "cluster"}},
       {"nothing is compiled while it runs", {"compile", "torch-compile"}}};
   return all;
 }

@@ -41,6 +41,8 @@ class Flags(zpp.TestCase):
                            ("--gpus", "the launcher starts the ranks"),
                            ("--tensor-parallel-size", "there is data parallelism alone"),
                            ("--context-parallel-degree", "there is data parallelism alone"),
+                           ("--nproc_per_node", "the launcher starts the ranks"),
+                           ("--wandb", "metrics are in the trace"), ("--gpu", "zpp_plan has it; here --backend cuda"),
                            ("--deepspeed", "a DeepSpeed JSON is read by --config FILE"),
                            ("--model-preset", "zpp_plan has it; here a model has its sizes: --num-layers,")):
             with self.subTest(other=other):
@@ -55,6 +57,14 @@ class Flags(zpp.TestCase):
 
     def test_argument_without_flag(self):
         self.check_fails(self.train(1, "verbose"), zpp.USAGE, '"verbose"', "--help")
+        self.check_fails(self.train(1, "--bf16", "true"), zpp.USAGE, '"true"', "--FLAG, --no-FLAG or --FLAG=true")
+
+    def test_files_that_other_programs_read(self):
+        for name in ("run.toml", "run.yaml"):
+            path = self.folder / name
+            path.write_text("[training]\nsteps = 3\n")
+            self.check_fails(self.train(1, "--config", path), zpp.USAGE, f"{path}: a configuration is JSON",
+                             "docs/reference/options.md")
 
     def test_flag_without_value(self):
         for flag, allowed in (("--lr", "a finite number"), ("--output", "DIR (Folder"), ("--json", "FILE ("),
