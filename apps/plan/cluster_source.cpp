@@ -70,6 +70,11 @@ void check(const ClusterSource& source, const std::vector<config::Option>& given
                     "together, in Gbit/s as sold: --node-gbit 400; or plan one node: --nodes 1",
                     source.gpu));
   }
+  if (!source.gpu.empty() && source.node_gbit == 0 && config::is_given(given, kNodeLinks)) {
+    throw Error(ExitCode::usage,
+                "plan.node_links (--node-links) would have no effect without --node-gbit: give "
+                "that, or leave it out");
+  }
   if (!source.gpu.empty()) return;
   for (const char* path : {kNodeGbit, kNodeLinks}) {
     if (!config::is_given(given, path)) continue;

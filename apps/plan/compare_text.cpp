@@ -171,8 +171,8 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   text += wrapped(why_this_factor(comparison, about));
   text += about_deepspeed(comparison, about);
   text += wrapped(to_turn_it_on(about.all.zero));
-  text += wrapped(
-      fmt::format("The model in zpp_train's flags: {}.", flags_text(about.all, kModelPaths)));
+  const std::string model = flags_text(about.all, kModelPaths);
+  if (!model.empty()) text += wrapped(fmt::format("The model in zpp_train's flags: {}.", model));
   text += wrapped(about_the_loss(comparison, about));
   text += wrapped(about_hybrids(comparison, about));
   text += wrapped(

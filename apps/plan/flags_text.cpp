@@ -28,7 +28,8 @@ const std::vector<std::string_view> kModelPaths{
     "zeropp.model.tied_head"};
 
 std::string flags_text(const config::TrainConfig& config,
-                       const std::vector<std::string_view>& paths) {
+                       const std::vector<std::string_view>& paths,
+                       const std::vector<config::Option>& given) {
   config::TrainConfig own = config;
   config::TrainConfig defaults;
   const std::vector<config::Option> options = config::options(own);
@@ -38,6 +39,7 @@ std::string flags_text(const config::TrainConfig& config,
     const auto option = std::ranges::find(options, path, &config::Option::path);
     const auto other = std::ranges::find(before, path, &config::Option::path);
     if (option->in_effect && !option->in_effect()) continue;
+    if (!given.empty() && config::is_given(given, path)) continue;
     const nlohmann::json value = config::value_of(*option);
     if (value == config::value_of(*other)) continue;
     if (!text.empty()) text += ' ';
@@ -48,6 +50,18 @@ std::string flags_text(const config::TrainConfig& config,
     }
   }
   return text;
+}
+
+std::vector<std::string> idle_flags(const config::TrainConfig& config,
+                                    const std::vector<config::Option>& given) {
+  config::TrainConfig own = config;
+  std::vector<std::string> flags;
+  for (const config::Option& option : config::options(own)) {
+    const auto other = std::ranges::find(given, option.path, &config::Option::path);
+    if (other == given.end() || !other->given) continue;
+    if (option.in_effect && !option.in_effect()) flags.push_back(option.flag);
+  }
+  return flags;
 }
 
 }  // namespace zeropp::plan_app

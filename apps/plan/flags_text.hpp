@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/config/option.hpp"
 #include "lib/config/train_config.hpp"
 
 namespace zeropp::plan_app {
@@ -14,9 +15,14 @@ namespace zeropp::plan_app {
 extern const std::vector<std::string_view> kSharingPaths;
 extern const std::vector<std::string_view> kModelPaths;
 
-/// Flags, with blanks between, for the options of `paths` that have an effect in `config` and are
-/// not as they are by default. `config` is resolved.
+/// Flags, with blanks between, for the options of `paths` that have an effect in `config`, are not
+/// as they are by default, and are not among those `given`. `config` is resolved.
 std::string flags_text(const config::TrainConfig& config,
-                       const std::vector<std::string_view>& paths);
+                       const std::vector<std::string_view>& paths,
+                       const std::vector<config::Option>& given = {});
+
+/// Flags of those `given` that have no effect in `config`, and are refused with it.
+std::vector<std::string> idle_flags(const config::TrainConfig& config,
+                                    const std::vector<config::Option>& given);
 
 }  // namespace zeropp::plan_app

@@ -80,7 +80,7 @@ std::vector<config::Option> options(Job& job) {
   std::vector<config::Option> table{
       {.path = "plan.nodes",
        .flag = "--nodes",
-       .nicknames = {"num-nodes"},
+       .nicknames = {"nnodes", "num-nodes"},
        .field = &job.nodes,
        .help = "Nodes that are planned where no cluster says how many; unless given, those of "
                "plan.cluster, and 2 with plan.gpu",

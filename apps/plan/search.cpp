@@ -145,7 +145,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
                                             step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
-  std::string text = to_text(found, asked.rows);
+  std::string text = to_text(found, asked.rows, call.options());
   const std::string batch = batch_text(asked.base.job, call.options());
   if (!batch.empty()) text += batch + ".\n";
   std::fputs(text.c_str(), stdout);

@@ -159,7 +159,10 @@ plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Opt
   if (is("zeropp.reduce_scatter_algorithm")) {
     space.reduce_scatters = {zero.reduce_scatter_algorithm};
   }
-  if (is("zeropp.shard_group_size")) space.shard_groups = {zero.shard_group_size};
+  if (is("zeropp.shard_group_size")) {
+    const bool of_all = zero.shard_group_size == static_cast<std::size_t>(topology.world_size);
+    space.shard_groups = {of_all ? zero::kAllRanks : zero.shard_group_size};
+  }
   if (is("zeropp.model.recompute_activations")) {
     space.recompute = {config.model.recompute_activations};
   }

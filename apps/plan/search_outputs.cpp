@@ -30,8 +30,8 @@ struct Row {
     return static_cast<double>(candidate->step.intra) / topology->node_count;
   }
   [[nodiscard]] std::string shards() const {
-    if (candidate->config.zero.stage == 0) return "none";
-    return candidate->config.zero.shard_group_size == zero::kAllRanks ? "all" : "node";
+    const std::size_t group = candidate->config.zero.shard_group_size;
+    return group == zero::kAllRanks ? "all" : fmt::to_string(group);
   }
   [[nodiscard]] std::string weights() const {
     const zero::Options& zero = candidate->config.zero;
@@ -108,7 +108,19 @@ std::string line_of_losses(const Row& row) {
       fmt::join(parts, " and "));
 }
 
-std::string of_one_size(const Found& found, std::size_t rows) {
+/// Line that says how zpp_train and the other commands take the configuration.
+std::string line_of_flags(const config::TrainConfig& config,
+                          const std::vector<config::Option>& given) {
+  const std::string flags = flags_text(config, kSharingPaths, given);
+  const std::vector<std::string> idle = idle_flags(config, given);
+  return fmt::format(
+      "the first is, with what was given: {}{}\n", flags.empty() ? "nothing more" : flags,
+      idle.empty() ? ""
+                   : fmt::format("; without {}, which has no effect there", fmt::join(idle, ", ")));
+}
+
+std::string of_one_size(const Found& found, std::size_t rows,
+                        const std::vector<config::Option>& given) {
   const plan::SearchResult& result = found.result;
   std::string text = fmt::format(
       "{}: {} combinations, {} possible, {} within the limits, {} that no other beats\n",
@@ -125,8 +137,7 @@ std::string of_one_size(const Found& found, std::size_t rows) {
   for (std::size_t i = 0; i < std::min(rows, trades.size()); ++i) shown.push_back(all[trades[i]]);
   text += fmt::format("\nless of one only for more of another: {}, of which\n{}\n", trades.size(),
                       table_of(shown).str());
-  text +=
-      fmt::format("the first is: {}\n", flags_text(all.front().candidate->config, kSharingPaths));
+  text += line_of_flags(all.front().candidate->config, given);
   return text + line_of_losses(all.front());
 }
 
@@ -223,9 +234,10 @@ std::vector<std::size_t> trade_offs(const std::vector<plan::Candidate>& candidat
   return kept;
 }
 
-std::string to_text(const std::vector<Found>& found, std::size_t rows) {
+std::string to_text(const std::vector<Found>& found, std::size_t rows,
+                    const std::vector<config::Option>& given) {
   std::string text;
-  for (const Found& each : found) text += of_one_size(each, rows);
+  for (const Found& each : found) text += of_one_size(each, rows, given);
   if (found.size() < 2) return text;
   std::vector<Row> best;
   for (const Found& each : found) {

@@ -18,8 +18,8 @@ const std::vector<Foreign>& foreign_flags() {
   static const std::vector<Foreign> all{
       {"the launcher starts the ranks: mpirun -n 8 PROGRAM, or srun",
        {"gpus", "hostfile", "include", "local-rank", "local-world-size", "master-addr",
-        "master-port", "nnodes", "node-rank", "nproc-per-node", "num-gpus", "num-nodes", "rank",
-        "world-size"}},
+        "master-port", "nnodes", "node-rank", "nodes", "nproc-per-node", "num-gpus", "num-nodes",
+        "rank", "world-size"}},
       {"there is data parallelism alone, by ZeRO over all ranks",
        {"context-parallel-degree", "context-parallel-size", "cp", "data-parallel-replicate-degree",
         "data-parallel-shard-degree", "ep", "expert-model-parallel-size", "expert-parallel-degree",
@@ -27,12 +27,8 @@ const std::vector<Foreign>& foreign_flags() {
         "sequence-parallel", "sequence-parallel-size", "tensor-parallel-degree",
         "tensor-parallel-size", "tp"}},
       {"a DeepSpeed JSON is read by --config FILE", {"deepspeed", "ds-config"}},
-      {"zpp_plan has it; here a model has its sizes: --num-layers, --hidden-size, "
-       "--num-attention-heads",
-       {"hf-config", "model-preset"}},
       {"metrics are in the trace, and in --json FILE; zpp-validate reads both",
        {"logging-dir", "report-to", "tensorboard", "wandb", "wandb-project"}},
-      {"zpp_plan has it; here --backend cuda takes the GPUs that there are", {"gpu", "cluster"}},
       {"nothing is compiled while it runs", {"compile", "torch-compile"}}};
   return all;
 }

@@ -62,7 +62,7 @@ Option rail_lanes_option(std::size_t& field, const std::string& scope) {
 Option node_size_option(std::size_t& field, const std::string& scope) {
   return {.path = scope + "node_size",
           .flag = "--node-size",
-          .nicknames = {"nodes", "num-nodes", "gpus-per-node", "ranks-per-node"},
+          .nicknames = {"gpus-per-node", "ranks-per-node"},
           .field = &field,
           .help = "Declare nodes of this many ranks (results are marked emulated); 0: as found",
           .unit = "ranks",

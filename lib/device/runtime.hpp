@@ -84,7 +84,7 @@ bool nvlink_joins_gpus();
 /// Reason why visible_gpus() is empty: one line with the remedy.
 std::string no_gpu_reason();
 /// Makes GPU `index` the one that this process allocates and computes on. Throws
-/// Error(environment) where the GPU takes no further program, for lack of memory say.
+/// Error(environment) where the GPU takes no further program, as others hold its memory.
 void use_gpu(int index);
 /// Bytes of this process's GPU that are not free, whoever holds them: CUDA's context and NCCL's
 /// buffers too. 0 in a build without CUDA.

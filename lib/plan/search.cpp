@@ -87,13 +87,14 @@ void for_each_exchange(const SearchSpace& space, const Body& body) {
 }
 
 /// resolve()'s; nothing where it refuses, or takes one hop's codec for both, which is in the space
-/// where it stands for itself.
+/// where it stands for itself. `refusal`: what it says that refuses.
 std::optional<config::TrainConfig> resolved(config::TrainConfig config, const Exchange& exchange,
-                                            const config::Machine& machine) {
+                                            const config::Machine& machine, std::string& refusal) {
   try {
     config::resolve(config, {}, machine);
-  } catch (const Error& refusal) {
-    if (refusal.code() != ExitCode::usage) throw;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    refusal = error.what();
     return std::nullopt;
   }
   const bool other_codec = config.zero.quantized_gradients &&
@@ -213,29 +214,31 @@ comm::Bytes step_bytes(const PlannedRun& run) {
   return sum;
 }
 
-/// Adds what hybrid sharding sends and needs to `result` and `best`.
+/// Adds what hybrid sharding sends and needs to `result` and `best`. Throws as search() does.
 void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,
                     const StepSeconds& seconds, SearchResult& result, std::vector<Planned>& best) {
-  const bool whole_weights = std::ranges::any_of(
-      space.weights, [](const WeightChoice& weights) { return !weights.quantized(); });
-  if (!whole_weights || !has(space.stages, 3) || !has(space.hpz_sizes, std::size_t{1})) return;
+  const SearchSpace of_groups = {.stages = {3},
+                                 .weights = space.weights,
+                                 .gradient_codecs = space.gradient_codecs,
+                                 .hpz_sizes = {1},
+                                 .all_gathers = {base.zero.all_gather_algorithm},
+                                 .reduce_scatters = {base.zero.reduce_scatter_algorithm},
+                                 .recompute = space.recompute,
+                                 .micro_batches = space.micro_batches};
+  if (!has(space.stages, 3) || !has(space.hpz_sizes, std::size_t{1})) return;
+  std::string refusal;
   for (const std::size_t group : space.shard_groups) {
     if (group == zero::kAllRanks) continue;
-    for (const GradientChoice& gradients : space.gradient_codecs) {
-      const Exchange exchange{.stage = 3,
-                              .weights = {},
-                              .gradients = gradients,
-                              .hpz = 1,
-                              .all_gather = base.zero.all_gather_algorithm,
-                              .reduce_scatter = base.zero.reduce_scatter_algorithm};
+    for_each_exchange(of_groups, [&](const Exchange& exchange) {
+      if (exchange.weights.differences) return;
       config::TrainConfig asked = with(base, exchange);
       asked.zero.shard_group_size = group;
       for (const std::size_t micro_batch : space.micro_batches) {
         asked.train_micro_batch_size_per_gpu = micro_batch;
         result.considered += space.recompute.size();
-        std::optional<config::TrainConfig> config = resolved(asked, exchange, machine);
+        std::optional<config::TrainConfig> config = resolved(asked, exchange, machine, refusal);
         if (!config) continue;
         for (const bool recompute : space.recompute) {
           config->model.recompute_activations = recompute;
@@ -250,7 +253,10 @@ void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
           add_best(best, {std::move(candidate), {}, 0});
         }
       }
-    }
+    });
+  }
+  if (!has(space.shard_groups, zero::kAllRanks) && result.possible == 0 && !refusal.empty()) {
+    throw Error(ExitCode::usage, refusal);
   }
 }
 
@@ -272,7 +278,8 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
     config::TrainConfig asked = with(over_all, exchange);
     for (const std::size_t micro_batch : space.micro_batches) {
       asked.train_micro_batch_size_per_gpu = micro_batch;
-      std::optional<config::TrainConfig> config = resolved(asked, exchange, machine);
+      std::string refusal;  // others of the space are possible
+      std::optional<config::TrainConfig> config = resolved(asked, exchange, machine, refusal);
       if (!config) continue;
       if (!plans) {
         const model::Description& model = computations.of(*config);

@@ -45,8 +45,8 @@ struct SearchSpace {
   std::vector<bool> recompute;
   std::vector<std::size_t> micro_batches;  ///< sequences; of the batch of a rank, what divides it
   /// Ranks of a shard group: zero::kAllRanks, or for hybrid sharding those of a node. Groups are
-  /// tried at stage 3, with weights that are sent whole and as they are, and without hpZ, where the
-  /// space has these, and with the algorithms that the base names.
+  /// tried at stage 3, with whole weights and without hpZ, where the space has these, and with the
+  /// algorithms that the base names.
   std::vector<std::size_t> shard_groups = {zero::kAllRanks};
 };
 
@@ -103,8 +103,9 @@ struct SearchResult {
 /// `base`: all that the space does not choose, not resolved. Where `seconds` is given, it is asked
 /// for those of each stage and pair of algorithms, with and without weight differences, that no
 /// other of these beats without it, where bytes between the GPU and hpZ's copies on the host count
-/// as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback,
-/// and measured errors, which are not searched over.
+/// as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback
+/// and measured errors, which are not searched over, and where the trainer refuses every shard
+/// group of a space that has no others.
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,

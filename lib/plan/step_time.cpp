@@ -72,30 +72,31 @@ bool can_overlap(const Workload& work, const EngineModel& engine) {
   return 2 * largest <= engine.max_live_parameters;
 }
 
-/// What takes the largest part of a step: StepTime::bound and bound_share.
+/// What takes the largest part of a step, and its name.
 struct Bound {
+  Resource waited_for;
+  bool is_compute;
   const char* name;
-  double share;
+
+  [[nodiscard]] double seconds(const Timeline& timeline) const {
+    return is_compute ? timeline.compute : timeline.exposed[static_cast<std::size_t>(waited_for)];
+  }
 };
 
 Bound bound_of(const Timeline& timeline) {
-  constexpr std::array<std::pair<Resource, const char*>, kResources> kExposed{
-      {{Resource::rails, "communication across nodes"},
-       {Resource::host, "the optimizer on the host"},
-       {Resource::host_link, "links to the host"},
-       {Resource::node_links, "communication inside nodes"},
-       {Resource::copies, "copies inside nodes"},
-       {Resource::gpu, "kernels beside the layers"},
-       {Resource::none, "latency"}}};
-  const char* bound = "compute";
-  double largest = timeline.compute;
-  for (const auto& [resource, name] : kExposed) {
-    const double seconds = timeline.exposed[static_cast<std::size_t>(resource)];
-    if (seconds <= largest) continue;
-    largest = seconds;
-    bound = name;
+  constexpr std::array<Bound, kResources> kExposed{
+      {{Resource::rails, false, "communication across nodes"},
+       {Resource::host, false, "the optimizer on the host"},
+       {Resource::host_link, false, "links to the host"},
+       {Resource::node_links, false, "communication inside nodes"},
+       {Resource::copies, false, "copies inside nodes"},
+       {Resource::gpu, false, "kernels beside the layers"},
+       {Resource::none, false, "latency"}}};
+  Bound bound{Resource::none, true, "compute"};
+  for (const Bound& other : kExposed) {
+    if (other.seconds(timeline) > bound.seconds(timeline)) bound = other;
   }
-  return {bound, largest / timeline.seconds};
+  return bound;
 }
 
 }  // namespace
@@ -202,7 +203,10 @@ StepTime simulated_step_time(const zero::Schedule& schedule, const Workload& wor
       found.at_overlap(found.overlapped.exposed_seconds(), found.serial.exposed_seconds());
   const Bound bound = bound_of(found.overlap > 0 ? found.overlapped : found.serial);
   made.bound = bound.name;
-  made.bound_share = bound.share;
+  made.bound_share = (bound.is_compute ? made.compute
+                                       : found.at_overlap(bound.seconds(found.overlapped),
+                                                          bound.seconds(found.serial))) /
+                     made.seconds;
   made.timeline = std::move(found.overlapped);
   return made;
 }

@@ -140,7 +140,7 @@ class Estimates(Program):
                 _, plan = self.planned(*words, *images, "--backend", backend)
                 self.assertEqual(zpp.check_trace(self.out / "plan.h5").code, zpp.OK)
                 self.assertIn("weight_image_tables", plan["memory"]["name"])
-                _, found = self.planned("search", *words, *images, "--backend", backend)
+                _, found = self.planned("search", *words, *images, "--backend", backend, "--shard-group-size", "0")
                 own = [size for size, codec in zip(found["candidates"]["memory"], found["candidates"]["weight_codec"])
                        if codec == "int8:256"]
                 self.assertEqual(own, [plan["job"]["memory_bytes"]])
@@ -318,6 +318,15 @@ class Configurations(Program):
         self.assertTrue(12 < int(share) <= 100, "the largest of eight parts")
         self.check_ok(self.plan("search", *job, "--output", self.out))
 
+    def test_the_share_of_what_binds_a_step_is_of_the_step(self):
+        """With an engine too that hides only a part of what it sends."""
+        for cluster, *words in (("v100-24x16", "--fp16"), ("h200-dgx", "--bf16", "--micro-batch-size", "4")):
+            result, told = self.planned("time", "--cluster", zpp.SOURCE / "inputs" / "clusters" / f"{cluster}.json",
+                                        "--nodes", "2", "--model-preset", "gpt-7b", *words)
+            share = re.search(r", bound by compute \((\d+) % of the step\)\n", result.stdout)[1]
+            time = told["time"]
+            self.assertEqual(int(share), round(100 * time["compute_seconds"] / time["step_seconds"]), cluster)
+
     def test_search_says_which_batch_it_plans(self):
         for words, said in (([], True), (["--micro-batch-size", "1"], False), (["--global-batch-size", "16"], False)):
             result = self.check_ok(self.plan("search", *MODEL, "--nodes", "2", *words, "--output", self.out))
@@ -450,7 +459,7 @@ class Searches(Program):
         """Over several ranks of several nodes, each with the numbers of its configuration alone; none where what was
         decided rules them out."""
         for nodes, ranks, *words in ((2, 2), (1, 2), (2, 1), (2, 2, "--zero-stage", "2"),
-                                     (2, 2, "--zero-quantized-weights"), (2, 2, "--zero-hpz-partition-size", "2"),
+                                     (2, 2, "--zero-hpz-partition-size", "2"),
                                      (2, 2, "--shard-group-size", "0")):
             with self.subTest(nodes=nodes, ranks=ranks, words=words):
                 job = [*LARGER, "--vocab-size", "512", "--bf16", "--nodes", nodes, "--ranks-per-node", ranks]
@@ -459,7 +468,7 @@ class Searches(Program):
                 rows = [dict(zip(plan["candidates"], row)) for row in zip(*plan["candidates"].values())]
                 hybrids = [row for row in rows if row["shard_group_size"]]
                 self.assertEqual(bool(hybrids), (nodes, ranks, *words) == (2, 2))
-                self.assertEqual(bool(re.search(r"\n +2 +3  node +none ", result.stdout)), bool(hybrids))
+                self.assertEqual(bool(re.search(r"\n +2 +3  2 +none ", result.stdout)), bool(hybrids))
                 for row in hybrids[:3]:
                     codecs = row["gradient_codecs"].split("/")
                     flags = [] if codecs == ["none"] else ["--zero-quantized-gradients", "--gradient-codec-intra",
@@ -472,6 +481,14 @@ class Searches(Program):
                     self.assertEqual(planned.traffic(alone)["step"][1], row["bytes_inter_node"])
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--shard-group-size", "2")
         self.assertEqual(set(plan["candidates"]["shard_group_size"]), {2})
+        self.assertGreater(len(set(plan["candidates"]["weight_codec"])), 1)
+        job = ["search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--shard-group-size"]
+        _, plan = self.planned(*job, "4")
+        self.assertEqual(plan["candidates"], self.planned(*job, "0")[1]["candidates"])  # one group of all
+
+    def test_search_says_why_no_shard_group_is_possible(self):
+        self.refused("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--shard-group-size", "3",
+                     parts=("zeropp.shard_group_size: 3 has to divide the 2 ranks of a node", "choose 2 or 4"))
 
     def test_what_is_given_is_not_searched(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3",

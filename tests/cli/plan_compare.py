@@ -215,6 +215,7 @@ class Numbers(Case):
         again, same = self.compared(*flags, "--bf16", "--nodes", "2", "--micro-batch-size", "1")
         self.assertEqual(same, rows)
         self.assertNotIn("No batch is given", again.stdout)
+        self.assertNotIn("in zpp_train's flags", self.compared("--nodes", "2", "--num-layers", "2")[0].stdout)
 
     def test_the_factor_is_explained(self):
         result, rows = self.compared(*JOB)

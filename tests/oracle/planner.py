@@ -100,6 +100,31 @@ class Planner(unittest.TestCase):
         self.assertLess(step(0.9, *hpz), 0.95 * min(step(0.9), step(0.9, *vendors)))
         self.assertGreater(step(1.1, *hpz), 0.95 * min(step(1.1), step(1.1, *vendors)))
 
+    def test_the_flags_of_the_first_row_have_its_time(self):
+        """Beside what was given, without what is named as having no effect there."""
+        job = ["--cluster", CLUSTERS / "h200-dgx.json", *SHAPE, "--nodes", "2", "--micro-batch-size", "1"]
+        for given in ([], ["--zero-stage", "2"], ["--zero-stage", "3", "--minimum-weight-bits", "16"],
+                      ["--shard-group-size", "8"], ["--shard-group-size", "8", "--zero-quantized-weights"],
+                      ["--shard-group-size", "4"], ["--shard-group-size", "16"],
+                      ["--zero-quantized-gradients"], ["--weight-codec", "int5:64"],
+                      ["--param-persistence-threshold", "1000"], ["--moments", "int8"],
+                      ["--zero-quantized-gradients", "--gradient-codec-intra", "int6:64"]):
+            with self.subTest(given=given):
+                result = plan(self.folder, "search", *job, "--goal", "time", *given, "--json",
+                              self.folder / "found.json")
+                self.assertEqual(result.code, zpp.OK, result)
+                best = json.loads((self.folder / "found.json").read_text())["candidates"]["seconds"][0]
+                said = re.search(r"\nthe first is, with what was given: (.*?)"
+                                 r"(?:; without (.*), which has no effect there)?\n", result.stdout)
+                flags, idle = [] if said[1] == "nothing more" else said[1].split(), (said[2] or "").split(", ")
+                starts = [index for index, word in enumerate(given) if word.startswith("--")]
+                pairs = [given[first:end] for first, end in zip(starts, [*starts[1:], len(given)])]
+                kept = [word for pair in pairs if pair[0] not in idle and "minimum" not in pair[0] for word in pair]
+                timed = plan(self.folder, "time", *job, *kept, *flags, "--json", self.folder / "time.json")
+                self.assertEqual(timed.code, zpp.OK, timed)
+                told = json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"]
+                self.assertAlmostEqual(told, best, delta=1e-9)
+
     def test_search_orders_by_the_times_that_time_tells(self):
         cluster = ["--cluster", CLUSTERS / "h200-dgx.json", *SHAPE, "--nodes", "8"]
         result = plan(self.folder, "search", *cluster, "--micro-batch-size", "2", "--goal", "time", "--json",
@@ -129,8 +154,9 @@ class Planner(unittest.TestCase):
         self.assertEqual(timed.code, zpp.OK, timed)
         told = json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"]
         self.assertAlmostEqual(told, best["seconds"], delta=1e-9)
-        said = re.search(r"\nthe first is: (--.*)\n", result.stdout)[1].split()
-        timed = plan(self.folder, "time", *cluster, *said, "--json", self.folder / "time.json")
+        said = re.search(r"\nthe first is, with what was given: (--.*)\n", result.stdout)[1].split()
+        timed = plan(self.folder, "time", *cluster, "--micro-batch-size", "2", *said, "--json",
+                     self.folder / "time.json")
         self.assertEqual(timed.code, zpp.OK, timed)
         self.assertAlmostEqual(json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"],
                                best["seconds"], delta=1e-9)

@@ -344,7 +344,9 @@ void limit_gpu_memory(std::size_t bytes) {
 
 void use_gpu(int index) {
   const cudaError_t status = cudaSetDevice(index);
-  if (status == cudaSuccess) return;
+  if (status != cudaErrorMemoryAllocation && status != cudaErrorDevicesUnavailable) {
+    return check(status);
+  }
   throw Error(ExitCode::environment,
               fmt::format("GPU {} takes no further program: {} [{}]; nvidia-smi lists those that "
                           "hold it: end them, or ask the launcher for GPUs of your own",
