@@ -223,13 +223,12 @@ std::string about_the_loss(const Comparison& comparison, const Compared& about) 
   if (other_row(comparison, kDifferences) != nullptr) {
     return text +
            " Weights sent as differences showed none there: for the row +differences, which keeps "
-           "a "
-           "copy of all weights in every node, give --weight-differences too (under zeropp: "
+           "a copy of all weights in every node, give --weight-differences too (under zeropp: "
            "\"weight_differences\": true).";
   }
   return text +
-         " Weight differences, which showed none there, have no row, for zpp_train refuses "
-         "them here: " +
+         " Weight differences, which showed none there, have no row, for zpp_train refuses them "
+         "here: " +
          comparison.why_no_differences + ".";
 }
 

@@ -332,7 +332,7 @@ StepSeconds candidate_step_seconds(const Cluster& cluster, const comm::Topology&
   // Many candidates share a schedule, by its plan's address.
   using Key = std::pair<const zero::StepPlan*, std::size_t>;
   auto schedules = std::make_shared<std::map<Key, zero::Schedule>>();
-  const auto alone = [&cluster](const PlannedRun& run) { return step_time(run, cluster).seconds; };
+  const auto alone = [&cluster](const PlannedRun& run) { return step_seconds(run, cluster); };
   const auto shared = [&cluster, &topology, schedules](const Candidate& candidate,
                                                        const SharedPlan& plan) {
     const zero::CodecChoice choice = plan.codecs->at(ordinary_step(candidate.config.zero));
