@@ -102,6 +102,7 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
   float next_mean = row < a.rows ? a.mean[row] : 0.0F;
   float next_rstd = row < a.rows ? a.rstd[row] : 0.0F;
 
+  const auto group_barrier = [] { __barrier_sync_count(1 + threadIdx.y, blockDim.x); };
   unsigned stage = 0;
   for (int odd = 0; row < a.rows; row += turn, odd ^= 1) {
     fetch(row + (kStages - 1) * turn, stage == 0 ? kStages - 1 : stage - 1);
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
       }
     }
     // Two arrays in turn: the group has left one when it writes it again.
-    row_sums(sum, scratch[odd], [] { __barrier_sync_count(1 + threadIdx.y, blockDim.x); });
+    row_sums(sum, scratch[odd], group_barrier);
     const float mean_g = a.scale * sum[0];
     const float mean_gn = a.scale * sum[1];
     T* const out = a.dx + static_cast<std::size_t>(row) * a.hidden + begin;
@@ -150,6 +151,10 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
     }
     stage = stage + 1 == kStages ? 0 : stage + 1;
   }
+  // A group with a row less than group 0 passes its barrier once more. The sums do not need that:
+  // racecheck takes barriers of any number as one sequence, and where threads have passed unequal
+  // numbers of them it reports hazards across the block's barriers below.
+  if (blockDim.x > 32 && row - gridDim.x * threadIdx.y < a.rows) group_barrier();
 
   // Group 0 adds the shares of the others, one after the other.
   static_assert(2 * W * sizeof(float) <= kStages * kArrays * sizeof(Values));
