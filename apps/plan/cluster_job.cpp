@@ -87,6 +87,11 @@ comm::Topology topology_on_cluster(ClusterJob& job, const std::vector<config::Op
   }
   if (!declared_ranks_per_node(job.job)) job.job.ranks_per_node = job.cluster.gpus_per_node;
   if (job.rail_gb_per_s > 0) {
+    if (job.job.nodes == 1) {
+      throw Error(ExitCode::usage,
+                  "--rail-gb-per-s would have no effect: one node is planned, and it is the rate of "
+                  "a link between nodes; give --nodes, or leave it out");
+    }
     job.cluster = plan::with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);
     job.cluster.name += fmt::format(", but links of {:g} GB/s", job.rail_gb_per_s);
   }

@@ -141,7 +141,8 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
   for (const comm::Topology& topology : topologies) {
     const config::Machine machine = machine_for(asked.base, topology);
     const plan::SearchSpace space = space_of(asked, call.options(), topology, machine);
-    found.push_back({topology, plan::search(base, space, topology, machine, vocab, limits_of(asked),
+    found.push_back({topology, plan::search(base, space, topology, machine, vocab,
+                                            limits_of(asked, call.options()),
                                             step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }

@@ -26,6 +26,17 @@ std::size_t number_of(std::string_view text) {
   return value;
 }
 
+/// "1,2,4".
+std::vector<std::size_t> numbers_of(std::string_view text) {
+  std::vector<std::size_t> numbers;
+  while (true) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    numbers.push_back(number_of(text.substr(0, comma)));
+    if (comma == text.size()) return numbers;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 template <class Value, class Keep>
 std::vector<Value> kept(std::vector<Value> values, const Keep& keep) {
   std::erase_if(values, [&](const Value& value) { return !keep(value); });
@@ -74,8 +85,9 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.minimum_weight_bits",
        .flag = "--minimum-weight-bits",
        .field = &asked.minimum_weight_bits,
-       .help = "Fewest bits of a whole weight on the wire, scales included; those of a weight "
-               "difference do not count, which loses less in as many bits",
+       .help = "Fewest bits of a whole weight on the wire; scales are included. The "
+               "default does not hold where a weight codec is given. Bits of a weight difference "
+               "do not count: a difference loses less in as many",
        .unit = "bits",
        .range = config::between(0, 32)},
       {.path = "plan.minimum_gradient_bits",
@@ -109,20 +121,23 @@ void take_cluster(SearchJob& asked, const std::vector<config::Option>& given) {
 std::vector<comm::Topology> topologies_of(SearchJob& asked,
                                           const std::vector<config::Option>& given) {
   Job& job = asked.base.job;
+  std::vector<std::size_t> numbers;
+  if (config::is_given(given, "plan.nodes")) {
+    numbers = numbers_of(asked.nodes);
+    job.nodes = std::ranges::max(numbers);
+  }
   if (asked.base.source.is_named()) (void)topology_on_cluster(asked.base, given);
   take_memory_limit(asked.memory_limit, asked.base, given);
-  if (asked.nodes.empty() && !config::is_given(given, "plan.nodes")) {
+  if (numbers.empty()) {
+    numbers = {job.nodes};
     asked.nodes = std::to_string(job.nodes);
   }
   std::vector<comm::Topology> found;
-  std::string_view rest = asked.nodes;
-  while (true) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    job.nodes = number_of(rest.substr(0, comma));
+  for (const std::size_t nodes : numbers) {
+    job.nodes = nodes;
     found.push_back(topology_of(job));
-    if (comma == rest.size()) return found;
-    rest.remove_prefix(comma + 1);
   }
+  return found;
 }
 
 plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
@@ -188,9 +203,11 @@ void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
   config::check_effects(idle);
 }
 
-plan::SearchLimits limits_of(const SearchJob& asked) {
+plan::SearchLimits limits_of(const SearchJob& asked, const std::vector<config::Option>& given) {
+  const bool decided = config::is_given(given, "zeropp.weight_codec") &&
+                       !config::is_given(given, "plan.minimum_weight_bits");
   return {.memory = static_cast<std::size_t>(asked.memory_limit * kGibibyte),
-          .weight_bits = asked.minimum_weight_bits,
+          .weight_bits = decided ? 0 : asked.minimum_weight_bits,
           .gradient_bits = asked.minimum_gradient_bits};
 }
 

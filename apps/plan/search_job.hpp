@@ -20,7 +20,9 @@ struct SearchJob {
   std::string nodes;  ///< "1,2,4"; empty: the cluster's, or 1
   Goal goal = Goal::bytes;
   double memory_limit = 0;  ///< GiB of a rank; 0: none. Unless given, the cluster's GPU's
-  double minimum_weight_bits = 0;
+  /// Bits of int8, which the paper sends. Weights in 4 bits cost held-out loss, as
+  /// docs/howto/safe-compression.md shows.
+  double minimum_weight_bits = 8;
   double minimum_gradient_bits = 0;
   std::size_t rows = 10;
 };
@@ -46,6 +48,7 @@ plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Opt
 void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
                    const std::vector<comm::Topology>& topologies);
 
-plan::SearchLimits limits_of(const SearchJob& asked);
+/// Without the default minimum of bits where `given` has a codec of weights.
+plan::SearchLimits limits_of(const SearchJob& asked, const std::vector<config::Option>& given);
 
 }  // namespace zeropp::plan_app

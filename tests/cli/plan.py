@@ -421,7 +421,7 @@ class Searches(Program):
 
     def test_search(self):
         result, plan = self.planned("search", *MODEL, "--nodes", "1,2", "--ranks-per-node", "2",
-                                    "--global-batch-size", "16")
+                                    "--global-batch-size", "16", "--minimum-weight-bits", "4")
         rows = self.rows(plan)
         self.assertEqual({row["nodes"] for row in rows}, {1, 2})
         self.assertIn("the best of each number of nodes", result.stdout)
@@ -528,6 +528,17 @@ class Searches(Program):
         result, _ = self.planned(*words, "--weight-differences", "--weight-copy-dtype", "fp32")
         self.assertRegex(result.stdout, r"\n +2 +3  all +int8:256 +int4:128 +2 ")
 
+    def test_weights_in_few_bits_are_left_out_unless_asked_for(self):
+        words = ["search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--rows", "10000"]
+
+        def codecs(*more):
+            return {row["weight_codec"] for row in self.rows(self.planned(*words, *more)[1])}
+        self.assertEqual(codecs(), {"none", "int8:256"})
+        self.assertEqual(codecs("--minimum-weight-bits", "8"), codecs())
+        self.assertIn("int4:256", codecs("--minimum-weight-bits", "4"))
+        self.assertIn("int4:64", codecs("--weight-codec", "int4:64"))
+        self.assertEqual(codecs("--weight-codec", "int4:64", "--minimum-weight-bits", "8"), {"none"})
+
     def test_minimum_bits_and_memory_limit(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--minimum-weight-bits", "7",
                                "--minimum-gradient-bits", "16", "--memory-limit", "1")
@@ -556,6 +567,7 @@ class Searches(Program):
         self.assertGreater(seconds[0], 0)
         self.assertEqual(seconds, sorted(seconds))
         self.assertGreater(min(row["seconds"] for row in self.rows(offloaded)), seconds[0])
+        self.planned("search", *MODEL, "--nodes", "1,2", "--cluster", cluster, "--rail-gb-per-s", "3")
 
     def test_rows_are_what_their_configurations_alone_are(self):
         """Bytes, memory and seconds, to the last digit; with sizes that a file leaves open, and more micro-steps than
@@ -612,6 +624,9 @@ class Searches(Program):
     def test_refusals(self):
         self.refused("search", *MODEL, "--goal", "time", parts=("--goal time", "--cluster"))
         self.refused("search", *MODEL, "--rail-gb-per-s", "3", parts=("--rail-gb-per-s", "--cluster"))
+        on_cluster = [*MODEL, "--gpu", "h100", "--rail-gb-per-s", "3", "--nodes"]
+        for command in ("search", "time", "compare", "breakeven"):
+            self.refused(command, *on_cluster, "1", parts=("--rail-gb-per-s", "one node is planned", "give --nodes"))
         for nodes in ("", "0", "1,", "1,x", "-2", "1 2"):
             with self.subTest(nodes=nodes):
                 self.assertEqual(self.plan("search", *MODEL, f"--nodes={nodes}").code, zpp.USAGE)
