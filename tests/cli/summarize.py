@@ -40,7 +40,8 @@ class Summarize(zpp.TestCase):
         (self.folder / "converge").mkdir()
         traces = {
             "train": (self.folder / "train" / "train.h5", ["3 steps, 0 skipped", "sent between nodes: ",
-                                                           "held-out after step 3"]),
+                                                           "held-out after step 3", "counted: ",
+                                                           "secondary_gathers "]),
             "sweep": (self.launch(2, "zpp_sweep", *SWEEP, "sweep"), ["all_gather: ", "0 wrong values"]),
             "fabric": (self.launch(2, "zpp_fabric", *FABRIC, "fabric"), ["intra-node latency: median", "0 faults"]),
             "kernels": (self.launch(1, "zpp_kernels", "--filter", "^copy", "--values", "100000",

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import h5py
@@ -33,6 +34,7 @@ DEVICE = os.environ.get("ZEROPP_TEST_DEVICE", "host")
 BACKEND, _, TRANSPORT = DEVICE.partition("-")
 # Seconds, far beyond any run here: what passes it hangs. On GPUs programs wait for each other's contexts to be made.
 DEADLINE = 60 if BACKEND == "host" else 180
+SLOW = 5  # seconds, beyond which a command is printed with its time: what ran when a test ends at its limit
 
 # A GPT that trains in milliseconds.
 TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
@@ -48,7 +50,8 @@ HPZ_WARNINGS = ("nothing here: a step gathers each weight only once",
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
-# Where Open MPI keeps its folder of a run: a program that ends removes one that another is about to use.
+# Where Open MPI keeps the folder of a run, each below one of its own: a program that ends removes the parent of its
+# folder when that is empty, which another may be about to make one in.
 SESSIONS = tempfile.TemporaryDirectory(prefix="zpp-mpi-")
 
 OK, INVALID, USAGE, ENVIRONMENT, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 5, 85, 130, 77
@@ -75,9 +78,9 @@ class Process:
     kills them, and takes that second whenever a rank fails."""
 
     def __init__(self, command, cwd=None, env=None, patient=False):
-        self.command = list(map(str, command))
+        self.command, self.began = list(map(str, command)), time.monotonic()
         quick = {} if patient else {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
-        own = {"OMPI_MCA_orte_tmpdir_base": SESSIONS.name}
+        own = {"OMPI_MCA_orte_tmpdir_base": tempfile.mkdtemp(dir=SESSIONS.name)}
         self.process = subprocess.Popen(self.command, cwd=cwd, env={**os.environ, **own, **quick, **(env or {})},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -89,6 +92,9 @@ class Process:
             self.stop()
             raise AssertionError(f"hangs: still running after {timeout} s: "
                                  f"{shlex.join(self.command)}") from None
+        seconds = time.monotonic() - self.began
+        if seconds > SLOW:
+            print(f"{seconds:.1f} s: {shlex.join(self.command)}", flush=True)
         return Result(self.command, self.process, out, err)
 
     def stop(self):

@@ -31,6 +31,9 @@ def train(trace):
     for link, name in zip(LINKS, ("inside nodes", "between nodes")):
         lines.append(f"sent {name}: "
                      + volume(*(sum(steps[f"bytes{kind}_{link}_node"]) for kind in ("", "_predicted"))))
+    counters = trace.rows("counters")
+    if counters:
+        lines.append("counted: " + ", ".join(f"{row['name']} {row['value']}" for row in counters))
     return lines
 
 
