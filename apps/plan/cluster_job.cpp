@@ -89,8 +89,8 @@ comm::Topology topology_on_cluster(ClusterJob& job, const std::vector<config::Op
   if (job.rail_gb_per_s > 0) {
     if (job.job.nodes == 1) {
       throw Error(ExitCode::usage,
-                  "--rail-gb-per-s would have no effect: one node is planned, and it is the rate of "
-                  "a link between nodes; give --nodes, or leave it out");
+                  "--rail-gb-per-s is the rate of a link between nodes, and would have no effect "
+                  "where one node is planned: give --nodes with 2 or more, or leave the rate out");
     }
     job.cluster = plan::with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);
     job.cluster.name += fmt::format(", but links of {:g} GB/s", job.rail_gb_per_s);

@@ -126,6 +126,17 @@ std::string memory_options(SearchJob& asked, const std::vector<config::Option>& 
                                      fmt::join(taken, ", "));
 }
 
+/// "lower --minimum-weight-bits (8), ": the minima of bits that hold.
+std::string minima_text(const SearchJob& asked) {
+  std::vector<std::string> minima;
+  const auto name = [&](const char* flag, double bits) {
+    if (bits > 0) minima.push_back(fmt::format("{} ({:g})", flag, bits));
+  };
+  name("--minimum-weight-bits", asked.minimum_weight_bits);
+  name("--minimum-gradient-bits", asked.minimum_gradient_bits);
+  return minima.empty() ? "" : fmt::format("lower {}, ", fmt::join(minima, " and "));
+}
+
 /// Function that gives the seconds of a step; empty without a cluster.
 plan::StepSeconds step_seconds_function(const SearchJob& asked, const comm::Topology& topology) {
   if (!asked.base.source.is_named()) return {};
@@ -141,8 +152,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
   for (const comm::Topology& topology : topologies) {
     const config::Machine machine = machine_for(asked.base, topology);
     const plan::SearchSpace space = space_of(asked, call.options(), topology, machine);
-    found.push_back({topology, plan::search(base, space, topology, machine, vocab,
-                                            limits_of(asked, call.options()),
+    found.push_back({topology, plan::search(base, space, topology, machine, vocab, limits_of(asked),
                                             step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
@@ -162,10 +172,11 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
   const bool possible =
       std::ranges::any_of(found, [](const Found& each) { return each.result.possible > 0; });
   log::error(
-      fmt::format("no configuration of the space fits: raise {}, lower the minimum bits, take more "
-                  "nodes, or leave flags out that decide something",
+      fmt::format("no configuration of the space fits: raise {}, {}take more nodes, or leave flags "
+                  "out that decide something",
                   base.device_memory_limit > 0 ? "--memory-limit and --device-memory-limit"
-                                               : "--memory-limit") +
+                                               : "--memory-limit",
+                  minima_text(asked)) +
       (possible ? memory_options(asked, call.options(), topologies) : ""));
   return ExitCode::environment;
 }

@@ -128,6 +128,10 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
   }
   if (asked.base.source.is_named()) (void)topology_on_cluster(asked.base, given);
   take_memory_limit(asked.memory_limit, asked.base, given);
+  if (config::is_given(given, "zeropp.weight_codec") &&
+      !config::is_given(given, "plan.minimum_weight_bits")) {
+    asked.minimum_weight_bits = 0;
+  }
   if (numbers.empty()) {
     numbers = {job.nodes};
     asked.nodes = std::to_string(job.nodes);
@@ -203,11 +207,9 @@ void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
   config::check_effects(idle);
 }
 
-plan::SearchLimits limits_of(const SearchJob& asked, const std::vector<config::Option>& given) {
-  const bool decided = config::is_given(given, "zeropp.weight_codec") &&
-                       !config::is_given(given, "plan.minimum_weight_bits");
+plan::SearchLimits limits_of(const SearchJob& asked) {
   return {.memory = static_cast<std::size_t>(asked.memory_limit * kGibibyte),
-          .weight_bits = decided ? 0 : asked.minimum_weight_bits,
+          .weight_bits = asked.minimum_weight_bits,
           .gradient_bits = asked.minimum_gradient_bits};
 }
 

@@ -20,8 +20,8 @@ struct SearchJob {
   std::string nodes;  ///< "1,2,4"; empty: the cluster's, or 1
   Goal goal = Goal::bytes;
   double memory_limit = 0;  ///< GiB of a rank; 0: none. Unless given, the cluster's GPU's
-  /// Bits of int8, which the paper sends. Weights in 4 bits cost held-out loss, as
-  /// docs/howto/safe-compression.md shows.
+  /// Bits of int8, which the paper sends: weights in 4 bits cost held-out loss, as
+  /// docs/howto/safe-compression.md shows. Zero where a codec of weights is given and this is not.
   double minimum_weight_bits = 8;
   double minimum_gradient_bits = 0;
   std::size_t rows = 10;
@@ -34,7 +34,8 @@ std::vector<config::Option> options(SearchJob& asked);
 /// and the goal is time.
 void take_cluster(SearchJob& asked, const std::vector<config::Option>& given);
 
-/// Takes the memory of the cluster's GPU, where there is one, for the limit. A topology for each
+/// Completes the limits: the memory of the cluster's GPU, where there is one, and no minimum of
+/// bits that rules a given codec out. A topology for each
 /// number in asked.nodes. Throws Error.
 std::vector<comm::Topology> topologies_of(SearchJob& asked,
                                           const std::vector<config::Option>& given);
@@ -48,7 +49,6 @@ plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Opt
 void check_effects(SearchJob& asked, const std::vector<config::Option>& given,
                    const std::vector<comm::Topology>& topologies);
 
-/// Without the default minimum of bits where `given` has a codec of weights.
-plan::SearchLimits limits_of(const SearchJob& asked, const std::vector<config::Option>& given);
+plan::SearchLimits limits_of(const SearchJob& asked);
 
 }  // namespace zeropp::plan_app

@@ -104,8 +104,7 @@ std::string line_of_losses(const Row& row) {
   if (parts.empty()) return "";
   return fmt::format(
       "the first encodes {}, which may cost held-out loss: docs/howto/safe-compression.md has what "
-      "was measured; --minimum-weight-bits (8 unless given) and --minimum-gradient-bits leave out "
-      "what has fewer\n",
+      "was measured; --minimum-weight-bits and --minimum-gradient-bits leave out what has fewer\n",
       fmt::join(parts, " and "));
 }
 

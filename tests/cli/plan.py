@@ -536,8 +536,15 @@ class Searches(Program):
         self.assertEqual(codecs(), {"none", "int8:256"})
         self.assertEqual(codecs("--minimum-weight-bits", "8"), codecs())
         self.assertIn("int4:256", codecs("--minimum-weight-bits", "4"))
+        self.assertEqual(codecs("--zero-quantized-weights"), {"int8:256"})
         self.assertIn("int4:64", codecs("--weight-codec", "int4:64"))
+        self.assertIn("int4:64", codecs("--config", self.write_json("codec.json", {"zeropp": {
+            "weight_codec": "int4:64"}})))
         self.assertEqual(codecs("--weight-codec", "int4:64", "--minimum-weight-bits", "8"), {"none"})
+        for more, bits in (([], 8), (["--weight-codec", "int4:64"], 0), (["--minimum-weight-bits", "6"], 6)):
+            self.planned(*words, *more)
+            config = json.loads(zpp.read_trace(self.out / "plan.h5")[0]["config_json"])
+            self.assertEqual(config["plan"]["minimum_weight_bits"], bits)
 
     def test_minimum_bits_and_memory_limit(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--minimum-weight-bits", "7",
@@ -551,8 +558,24 @@ class Searches(Program):
         result = self.plan("search", *MODEL, "--memory-limit", "0.0001", "--output", self.out)
         self.assertEqual(result.code, zpp.ENVIRONMENT, result)
         self.assertEqual(len(result.errors("zpp_plan")), 1, result)
-        self.assertIn("--memory-limit", result.errors("zpp_plan")[0])
+        self.assertIn("raise --memory-limit, lower --minimum-weight-bits (8), take", result.errors("zpp_plan")[0])
         self.assertEqual(zpp.read_trace(self.out / "plan.h5")[0]["verdict"], "INVALID: no configuration fits")
+        for words, part in ((["--minimum-gradient-bits", "16"],
+                             "lower --minimum-weight-bits (8) and --minimum-gradient-bits (16), take"),
+                            (["--weight-codec", "int4:64"], "raise --memory-limit, take")):
+            result = self.plan("search", *MODEL, "--memory-limit", "0.0001", "--output", self.out, *words)
+            self.assertIn(part, result.errors("zpp_plan")[0])
+
+    def test_times_of_several_numbers_of_nodes(self):
+        clusters = zpp.SOURCE / "inputs" / "clusters"
+        words = ["search", *MODEL, "--nodes", "1,2", "--goal", "time", "--cluster"]
+        fast, slow = (min(row["seconds"] for row in self.rows(self.planned(*words, clusters / "h200-dgx.json",
+                                                                           *more)[1]) if row["nodes"] == 2)
+                      for more in ([], ["--rail-gb-per-s", "3"]))
+        self.assertLess(fast, slow)
+        result = self.plan(*words, clusters / "h200-4x-node.json", "--output", self.out)
+        self.assertEqual(result.code, zpp.OK, result)
+        self.assertIn("2 nodes are planned, and the cluster '4 H200 of one node' is of one", result.stderr)
 
     def test_goal_time(self):
         cluster = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
@@ -567,7 +590,6 @@ class Searches(Program):
         self.assertGreater(seconds[0], 0)
         self.assertEqual(seconds, sorted(seconds))
         self.assertGreater(min(row["seconds"] for row in self.rows(offloaded)), seconds[0])
-        self.planned("search", *MODEL, "--nodes", "1,2", "--cluster", cluster, "--rail-gb-per-s", "3")
 
     def test_rows_are_what_their_configurations_alone_are(self):
         """Bytes, memory and seconds, to the last digit; with sizes that a file leaves open, and more micro-steps than
@@ -626,7 +648,7 @@ class Searches(Program):
         self.refused("search", *MODEL, "--rail-gb-per-s", "3", parts=("--rail-gb-per-s", "--cluster"))
         on_cluster = [*MODEL, "--gpu", "h100", "--rail-gb-per-s", "3", "--nodes"]
         for command in ("search", "time", "compare", "breakeven"):
-            self.refused(command, *on_cluster, "1", parts=("--rail-gb-per-s", "one node is planned", "give --nodes"))
+            self.refused(command, *on_cluster, "1", parts=("--rail-gb-per-s", "one node is planned", "with 2 or more"))
         for nodes in ("", "0", "1,", "1,x", "-2", "1 2"):
             with self.subTest(nodes=nodes):
                 self.assertEqual(self.plan("search", *MODEL, f"--nodes={nodes}").code, zpp.USAGE)

@@ -34,7 +34,7 @@ DEVICE = os.environ.get("ZEROPP_TEST_DEVICE", "host")
 BACKEND, _, TRANSPORT = DEVICE.partition("-")
 # Seconds, far beyond any run here: what passes it hangs. On GPUs programs wait for each other's contexts to be made.
 DEADLINE = 60 if BACKEND == "host" else 180
-SLOW = 5  # seconds, beyond which a command is printed with its time: what ran when a test ends at its limit
+SLOW = 5  # seconds, beyond which a command is printed with its time, once it has ended
 
 # A GPT that trains in milliseconds.
 TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",

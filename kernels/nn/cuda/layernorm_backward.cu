@@ -151,9 +151,9 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
     }
     stage = stage + 1 == kStages ? 0 : stage + 1;
   }
-  // A group with a row less than group 0 passes its barrier once more. The sums do not need that:
-  // racecheck takes barriers of any number as one sequence, and where threads have passed unequal
-  // numbers of them it reports hazards across the block's barriers below.
+  // A group with one row fewer than group 0 passes its barrier once more. The sums do not need
+  // that: compute-sanitizer's racecheck (2025.3) reports hazards across the block's barriers below
+  // where groups have passed their own unequally often.
   if (blockDim.x > 32 && row - gridDim.x * threadIdx.y < a.rows) group_barrier();
 
   // Group 0 adds the shares of the others, one after the other.
