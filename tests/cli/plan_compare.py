@@ -34,10 +34,7 @@ SOLD_FILES = {
 }
 
 
-class Case(zpp.TestCase):
-    def plan(self, *words):
-        return zpp.Process([planned.PLAN, *words], cwd=self.folder).end()
-
+class Case(planned.Program):
     def told(self, *words):
         """(result, JSON)"""
         path = self.folder / "told.json"
@@ -55,7 +52,7 @@ class Case(zpp.TestCase):
                         for index, feature in enumerate(table["feature"])}
 
     def refused(self, *words, parts, code=zpp.USAGE):
-        self.check_fails(self.plan("compare", *words), code, *parts, program="zpp_plan")
+        return super().refused("compare", *words, parts=parts, code=code)
 
 
 class Numbers(Case):

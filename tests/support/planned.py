@@ -1,4 +1,5 @@
-"""Sets what zpp_plan says of a run beside the trace that the run left: bytes to the byte, memory by part."""
+"""Runs zpp_plan for tests, and sets what it says of a run beside the trace that the run left: bytes to the byte, memory
+by part."""
 
 import json
 import pathlib
@@ -8,6 +9,22 @@ import zpp
 
 PLAN = str(zpp.BIN / "zpp_plan")
 MEASURED = ("buffers_peak", "gpu_used")  # of the whole process: no parts
+MODEL = ["--num-layers", "4", "--hidden-size", "128", "--seq-length", "64", "--vocab-size", "512", "--bf16"]
+
+
+class Program(zpp.TestCase):
+    """Runs zpp_plan in the test's folder."""
+
+    def plan(self, *words):
+        return zpp.Process([PLAN, *words], cwd=self.folder).end()
+
+    def planned(self, *words):
+        """(result, JSON)"""
+        result = self.check_ok(self.plan(*words, "--output", self.out, "--json", self.folder / "plan.json"))
+        return result, json.loads((self.folder / "plan.json").read_text())
+
+    def refused(self, *words, parts, code=zpp.USAGE):
+        return self.check_fails(self.plan(*words), code, *parts, program="zpp_plan")
 
 
 def plan(trace, step=0):
