@@ -10,6 +10,7 @@
 #include "apps/kernels/options.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/base/split.hpp"
 
 namespace zeropp::kernels {
 
@@ -18,17 +19,6 @@ namespace {
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> words;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = text.find(separator, begin);
-    words.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) return words;
-    begin = end + 1;
-  }
 }
 
 /// Refuses an empty entry and one that comes twice.

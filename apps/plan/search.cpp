@@ -193,6 +193,7 @@ int run_search(int argc, char** argv) {
     take_job(asked.base.job, given);
     config::choose_automatic(given);  // once: candidates are copies, which it does not reach
     topologies = topologies_of(asked, given);
+    take_limits(asked, given);
     check_effects(asked, given, topologies);
   };
   app.run_alone = [&](const app::Call& call) { return search_job(asked, topologies, call); };

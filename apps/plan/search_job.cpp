@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "lib/base/error.hpp"
+#include "lib/base/split.hpp"
 #include "lib/base/units.hpp"
 #include "lib/config/options.hpp"
 
@@ -24,17 +26,6 @@ std::size_t number_of(std::string_view text) {
                             text));
   }
   return value;
-}
-
-/// "1,2,4".
-std::vector<std::size_t> numbers_of(std::string_view text) {
-  std::vector<std::size_t> numbers;
-  while (true) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    numbers.push_back(number_of(text.substr(0, comma)));
-    if (comma == text.size()) return numbers;
-    text.remove_prefix(comma + 1);
-  }
 }
 
 template <class Value, class Keep>
@@ -123,15 +114,10 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
   Job& job = asked.base.job;
   std::vector<std::size_t> numbers;
   if (config::is_given(given, "plan.nodes")) {
-    numbers = numbers_of(asked.nodes);
+    std::ranges::transform(split(asked.nodes, ','), std::back_inserter(numbers), number_of);
     job.nodes = std::ranges::max(numbers);
   }
   if (asked.base.source.is_named()) (void)topology_on_cluster(asked.base, given);
-  take_memory_limit(asked.memory_limit, asked.base, given);
-  if (config::is_given(given, "zeropp.weight_codec") &&
-      !config::is_given(given, "plan.minimum_weight_bits")) {
-    asked.minimum_weight_bits = 0;
-  }
   if (numbers.empty()) {
     numbers = {job.nodes};
     asked.nodes = std::to_string(job.nodes);
@@ -142,6 +128,14 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
     found.push_back(topology_of(job));
   }
   return found;
+}
+
+void take_limits(SearchJob& asked, const std::vector<config::Option>& given) {
+  take_memory_limit(asked.memory_limit, asked.base, given);
+  if (config::is_given(given, "zeropp.weight_codec") &&
+      !config::is_given(given, "plan.minimum_weight_bits")) {
+    asked.minimum_weight_bits = 0;
+  }
 }
 
 plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,

@@ -34,11 +34,13 @@ std::vector<config::Option> options(SearchJob& asked);
 /// and the goal is time.
 void take_cluster(SearchJob& asked, const std::vector<config::Option>& given);
 
-/// Completes the limits: the memory of the cluster's GPU, where there is one, and no minimum of
-/// bits that rules a given codec out. A topology for each
-/// number in asked.nodes. Throws Error.
+/// A topology for each number in asked.nodes, which are the cluster's unless `given`. Throws Error.
 std::vector<comm::Topology> topologies_of(SearchJob& asked,
                                           const std::vector<config::Option>& given);
+
+/// Completes the limits after take_cluster(): the memory of the cluster's GPU, where there is one,
+/// and no minimum of bits that rules a given codec out.
+void take_limits(SearchJob& asked, const std::vector<config::Option>& given);
 
 /// whole_space(), without the choices that `given` has made.
 plan::SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,

@@ -10,6 +10,7 @@
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/sizes.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/base/split.hpp"
 #include "lib/config/back_end_choice.hpp"
 #include "lib/config/refuse.hpp"
 
@@ -20,19 +21,16 @@ namespace {
 using config::refuse;
 
 /// "a,b" -> a, b. Refuses an empty entry and one that comes twice.
-std::vector<std::string> split(const std::string& text, const char* flag) {
+std::vector<std::string> list(const std::string& text, const char* flag) {
   std::vector<std::string> words;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t comma = text.find(',', begin);
-    words.push_back(text.substr(begin, comma - begin));
-    if (words.back().empty()) refuse("{}: \"{}\" has an empty entry: leave it out", flag, text);
-    if (std::count(words.begin(), words.end(), words.back()) > 1) {
-      refuse("{}: {} is given twice: leave one out", flag, words.back());
+  for (const std::string& word : split(text, ',')) {
+    if (word.empty()) refuse("{}: \"{}\" has an empty entry: leave it out", flag, text);
+    if (std::ranges::find(words, word) != words.end()) {
+      refuse("{}: {} is given twice: leave one out", flag, word);
     }
-    if (comma == std::string::npos) return words;
-    begin = comma + 1;
+    words.push_back(word);
   }
+  return words;
 }
 
 bool is_all(const std::string& text) { return text == "all"; }
@@ -41,7 +39,7 @@ bool is_all(const std::string& text) { return text == "all"; }
 std::vector<std::string> choose(const std::string& text, const std::vector<std::string>& known,
                                 const char* flag) {
   if (is_all(text)) return known;
-  auto words = split(text, flag);
+  auto words = list(text, flag);
   for (const std::string& word : words) {
     if (std::ranges::find(known, word) != known.end()) continue;
     refuse("{}: unknown \"{}\" (nearest: {}): give {}, several with commas, or all", flag, word,
@@ -58,7 +56,7 @@ std::vector<Dtype> choose_types(const std::string& text) {
   std::vector<std::string> names;
   for (const Dtype dtype : kDtypes) names.push_back(type_name(dtype));
   if (!is_all(text)) {
-    for (const std::string& word : split(text, "--datatype (-d)")) {
+    for (const std::string& word : list(text, "--datatype (-d)")) {
       if (std::ranges::find(other, word) == std::end(other)) continue;
       refuse("--datatype (-d) {}: there are no codecs and collectives of that type here: give {}",
              word, fmt::join(names, ", "));
@@ -177,7 +175,7 @@ AlgorithmChoice choose_algorithms(const std::string& text,
       known.emplace_back(algorithm.name);
     }
   }
-  const std::vector<std::string> names = split(text, "--algorithm");
+  const std::vector<std::string> names = list(text, "--algorithm");
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) == known.end()) {
       refuse("--algorithm: unknown \"{}\" (nearest: {}); zpp_info lists them", name,
@@ -342,7 +340,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
     settings.collectives.push_back(
         table[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())]);
   }
-  for (const std::string& name : split(o.codec, "--codec")) {
+  for (const std::string& name : list(o.codec, "--codec")) {
     try {
       settings.codecs.push_back(codec::parse_codec(name));
     } catch (const std::invalid_argument& error) {

@@ -1,6 +1,6 @@
 // ctest: name=base_names_and_hashes timeout=30 labels=sanitize
-// Nearest names against a brute-force distance; texts as messages show them; SHA-256 against the
-// standard's own examples.
+// Nearest names against a brute-force distance; texts as messages show them, and their parts;
+// SHA-256 against the standard's own examples.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "lib/base/nearest.hpp"
 #include "lib/base/sha256.hpp"
 #include "lib/base/shown.hpp"
+#include "lib/base/split.hpp"
 
 namespace zeropp {
 namespace {
@@ -43,6 +44,14 @@ TEST(Shown, IsCutBetweenCharactersAndHasNoNul) {
   std::string text = "x";
   for (int i = 0; i < 150; ++i) text += "\xC3\xA4";
   EXPECT_EQ(shown(text), text.substr(0, 199) + "... (301 bytes)");
+}
+
+TEST(Split, KeepsEmptyParts) {
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(split("1,2,4", ','), (Parts{"1", "2", "4"}));
+  EXPECT_EQ(split("8x16", 'x'), (Parts{"8", "16"}));
+  EXPECT_EQ(split(",a,", ','), (Parts{"", "a", ""}));
+  EXPECT_EQ(split("", ','), Parts{""});
 }
 
 TEST(Nearest, FindsTheName) {
