@@ -177,8 +177,7 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   text += wrapped(about_hybrids(comparison, about));
   text += wrapped(
       "Stages 1 and 2, which hold all weights on every GPU and can be faster where they fit, are "
-      "not "
-      "compared: zpp_plan search has rows of them.");
+      "not compared: zpp_plan search has rows of them.");
   if (about.cluster == nullptr) {
     text += wrapped(
         "For step times and whether it pays add the GPU and what the links of a node carry "

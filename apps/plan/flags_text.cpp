@@ -39,7 +39,7 @@ std::string flags_text(const config::TrainConfig& config,
     const auto option = std::ranges::find(options, path, &config::Option::path);
     const auto other = std::ranges::find(before, path, &config::Option::path);
     if (option->in_effect && !option->in_effect()) continue;
-    if (!given.empty() && config::is_given(given, path)) continue;
+    if (config::is_given(given, path)) continue;
     const nlohmann::json value = config::value_of(*option);
     if (value == config::value_of(*other)) continue;
     if (!text.empty()) text += ' ';
@@ -56,10 +56,9 @@ std::vector<std::string> idle_flags(const config::TrainConfig& config,
                                     const std::vector<config::Option>& given) {
   config::TrainConfig own = config;
   std::vector<std::string> flags;
-  for (const config::Option& option : config::options(own)) {
-    const auto other = std::ranges::find(given, option.path, &config::Option::path);
-    if (other == given.end() || !other->given) continue;
-    if (option.in_effect && !option.in_effect()) flags.push_back(option.flag);
+  for (config::Option& option : config::options(own)) {
+    option.given = config::is_given(given, option.path);
+    if (config::is_without_effect(option)) flags.push_back(option.flag);
   }
   return flags;
 }
