@@ -21,17 +21,19 @@ AttentionShape single_token(AttentionShape shape) {
   return shape;
 }
 
-/// The larger of a backward that adds shares of dQ in any order (dQ in fp32, and a value a row) and
-/// an ordered one of a sequence at a time (dS, a value a row, and the statistics).
+/// Workspace of the backward, the larger of the two passes: an ordered one takes a sequence at a
+/// time (dS, a value a row, and the statistics); else shares of dQ are added in any order (dQ in
+/// fp32, and a value a row).
 std::size_t fused_attention_workspace(const AttentionShape& shape) {
   constexpr std::size_t kFrontEnd = 256;
   const std::size_t rows = shape.sequences * shape.length;
   const std::size_t of_sequence = shape.heads * shape.length * sizeof(float);
-  const std::size_t unordered =
-      rows * shape.hidden * sizeof(float) + shape.sequences * of_sequence + kFrontEnd;
-  const std::size_t ordered = shape.heads * shape.length * shape.length * size_of(Dtype::bf16) +
-                              of_sequence + aligned(of_sequence) + kFrontEnd;
-  return std::max(unordered, ordered) + kSmallArrays;
+  if (shape.deterministic) {
+    return shape.heads * shape.length * shape.length * size_of(Dtype::bf16) + of_sequence +
+           aligned(of_sequence) + kFrontEnd + kSmallArrays;
+  }
+  return rows * shape.hidden * sizeof(float) + shape.sequences * of_sequence + kFrontEnd +
+         kSmallArrays;
 }
 
 std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype compute) {

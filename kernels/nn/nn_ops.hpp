@@ -8,8 +8,9 @@
 // written, whatever it holds, unless an `accumulate` before it (or, in embedding_backward, its
 // documentation) says that it is added to: for a gradient of weights this is one pass over memory
 // instead of two after a clear, and the same values as adding to zeros. An output never overlaps an
-// input. No result depends on the number of threads; two runs give the same bits, on every back end
-// where the context is deterministic.
+// input. No result depends on the number of threads; two runs give the same bits, on every back
+// end, but for gradients of an attention whose shape does not ask for it, and for products that
+// were tuned.
 //
 // Throws std::invalid_argument when a view is of another back end's memory, of another dtype, or
 // shorter than its shape says: a defect of the caller.
@@ -43,9 +44,9 @@ struct NnContext {
   /// fp32 scratch of at least NnOps::*_workspace() elements, aligned to 256 bytes; its content is
   /// lost.
   View workspace;
-  bool deterministic = false;  ///< where a back end is faster otherwise: the same bits in every run
   /// Where a back end has several algorithms for a product, it times them when the product first
-  /// occurs: that call waits. Not together with `deterministic`. A back end with one ignores it.
+  /// occurs: that call waits, and what it chooses may differ from run to run. A back end with one
+  /// algorithm ignores it.
   bool autotune = false;
 };
 

@@ -31,7 +31,8 @@ struct LinearShape {
 /// `hidden` is heads * width of a head. A back end with several kinds of attention decides for one
 /// by `longest`, the length of the longest sequences of this use (0: `length`), so that shorter
 /// sequences are treated the same. `causal`: a token attends to itself and those before it, else to
-/// all of its sequence.
+/// all of its sequence. `deterministic`: backward gives the same bits in every run, also where a
+/// back end has a faster one that does not; the workspace is that of the one that runs.
 struct AttentionShape {
   std::size_t sequences = 0;
   std::size_t length = 0;
@@ -39,6 +40,7 @@ struct AttentionShape {
   std::size_t hidden = 0;
   std::size_t longest = 0;
   bool causal = true;
+  bool deterministic = false;
 
   [[nodiscard]] std::size_t head_width() const { return hidden / heads; }
 };

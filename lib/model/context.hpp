@@ -20,7 +20,9 @@ struct Context {
   trace::Timers& timers;
 
   /// Sizing of the model: this context without what runs.
-  [[nodiscard]] Sizing sizing() const { return {micro_batch, vocab_size, compute, *device.nn}; }
+  [[nodiscard]] Sizing sizing() const {
+    return {micro_batch, vocab_size, compute, deterministic, *device.nn};
+  }
 };
 
 }  // namespace zeropp::model

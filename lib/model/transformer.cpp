@@ -37,11 +37,10 @@ Transformer::Transformer(const Options& options, const Context& context, bool ca
       loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)),
       predicted_bytes_(transformer_bytes(options, context.sizing(), causal)),
       predicted_offloaded_bytes_(transformer_offloaded_bytes(options, context.sizing())),
-      kernels_(
-          fmt::format("attention={}{}",
-                      ops_.attention_name(largest_attention(options, context.micro_batch, causal),
-                                          context.compute),
-                      context.autotune ? ", products=tuned" : "")) {}
+      kernels_(fmt::format("attention={}{}",
+                           ops_.attention_name(largest_attention(options, context.sizing(), causal),
+                                               context.compute),
+                           context.autotune ? ", products=tuned" : "")) {}
 
 zero::MemoryReport Transformer::memory() const {
   return {"activations", predicted_bytes_,
@@ -89,7 +88,6 @@ nn::NnContext Transformer::on(StreamHandle stream) {
   return {.stream = stream,
           .products = &products_,
           .workspace = workspace_.view(workspace_.bytes() / sizeof(float), Dtype::fp32),
-          .deterministic = deterministic_,
           .autotune = autotune_};
 }
 

@@ -70,8 +70,13 @@ class Transformer : public zero::UnitModel {
     return {rows(), in, out};
   }
   [[nodiscard]] nn::AttentionShape attention() const {
-    return {sequences_,          length_, options_.num_attention_heads, options_.hidden_size,
-            options_.seq_length, causal_};
+    return {sequences_,
+            length_,
+            options_.num_attention_heads,
+            options_.hidden_size,
+            options_.seq_length,
+            causal_,
+            deterministic_};
   }
   [[nodiscard]] nn::EmbeddingShape embedding() const {
     return {sequences_, length_, vocab_, options_.hidden_size};

@@ -31,7 +31,7 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t hidden = options.hidden_size;
   const std::size_t saved_bytes = ops.attention_saved_bytes(
-      largest_attention(options, context.micro_batch, causal), context.compute);
+      largest_attention(options, context.sizing(), causal), context.compute);
   const Dtype dtype = ops.activation_dtype(context.compute);
   std::vector<Part> parts;
   const auto matrix = [&](View& view, std::size_t columns) {

@@ -42,20 +42,21 @@ std::size_t workspace_elements(const Options& options, const Sizing& sizing, boo
   const auto linear = [&](std::size_t in, std::size_t out, std::size_t stride = 0) {
     return ops.linear_workspace({rows, in, out, stride}, sizing.compute);
   };
-  return std::max({ops.embedding_workspace({sizing.micro_batch, options.seq_length, vocab, hidden}),
-                   ops.layernorm_workspace(rows, hidden), linear(hidden, 3 * hidden),
-                   linear(hidden, hidden), linear(hidden, 4 * hidden), linear(4 * hidden, hidden),
-                   linear(hidden, vocab, ops.logits_stride(vocab)),
-                   ops.attention_workspace(largest_attention(options, sizing.micro_batch, causal),
-                                           sizing.compute)});
+  return std::max(
+      {ops.embedding_workspace({sizing.micro_batch, options.seq_length, vocab, hidden}),
+       ops.layernorm_workspace(rows, hidden), linear(hidden, 3 * hidden), linear(hidden, hidden),
+       linear(hidden, 4 * hidden), linear(4 * hidden, hidden),
+       linear(hidden, vocab, ops.logits_stride(vocab)),
+       ops.attention_workspace(largest_attention(options, sizing, causal), sizing.compute)});
 }
 
-nn::AttentionShape largest_attention(const Options& options, std::size_t micro_batch, bool causal) {
-  return {.sequences = micro_batch,
+nn::AttentionShape largest_attention(const Options& options, const Sizing& sizing, bool causal) {
+  return {.sequences = sizing.micro_batch,
           .length = options.seq_length,
           .heads = options.num_attention_heads,
           .hidden = options.hidden_size,
-          .causal = causal};
+          .causal = causal,
+          .deterministic = sizing.deterministic};
 }
 
 std::size_t aligned_bytes(std::size_t bytes) {
@@ -75,8 +76,8 @@ std::size_t activation_bytes(const Options& options, const Sizing& sizing, bool 
   const std::size_t element = size_of(ops.activation_dtype(sizing.compute));
   const auto matrix = [&](std::size_t columns) { return aligned_bytes(rows * columns * element); };
   const std::size_t hidden = options.hidden_size;
-  const std::size_t saved = ops.attention_saved_bytes(
-      largest_attention(options, sizing.micro_batch, causal), sizing.compute);
+  const std::size_t saved =
+      ops.attention_saved_bytes(largest_attention(options, sizing, causal), sizing.compute);
   return (options.num_layers + 4 * sets + 4 - offloaded_inputs(options)) * matrix(hidden) +
          sets * matrix(3 * hidden) + (2 * sets + 1) * matrix(4 * hidden) +
          matrix(ops.logits_stride(sizing.vocab_size)) +

@@ -16,7 +16,7 @@ namespace zeropp::model {
 const Options& representable(const Options& options, const Sizing& sizing);
 
 /// The attention of the largest micro-batch.
-nn::AttentionShape largest_attention(const Options& options, std::size_t micro_batch, bool causal);
+nn::AttentionShape largest_attention(const Options& options, const Sizing& sizing, bool causal);
 
 /// Elements of workspace that the largest micro-batch needs.
 std::size_t workspace_elements(const Options& options, const Sizing& sizing, bool causal);

@@ -33,6 +33,7 @@ model::Sizing sizing_of(const config::TrainConfig& config, std::size_t source_vo
   return {.micro_batch = config.train_micro_batch_size_per_gpu,
           .vocab_size = source_vocab_size,
           .compute = config::compute_dtype(config),
+          .deterministic = config.zero.deterministic,
           .sizes = nn::planned_sizes(*config.backend)};
 }
 

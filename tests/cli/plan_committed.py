@@ -1,8 +1,9 @@
 # ctest: name=plan_committed labels=cli timeout=180
 """zpp_plan beside every trace of zpp_train in results/: the bytes of each step are the planned ones, and memory is
-within 3 % of the measured peak. Prints a line for each run."""
+within 3 % of the measured peak. Prints a line for each run, and compares what docs/howto/planning.md says of them."""
 
 import json
+import re
 
 import planned
 import zpp
@@ -31,13 +32,28 @@ GATHERS_MASTER_SINCE = "2026-11-26T17:00"
 TABLES_SINCE, TABLES_OF_REFRESHES_SINCE = "2026-11-27T12:00", "2026-11-28T09:00"
 # Programs of before that were timed beside their successor.
 ENCODED_REFRESHES = ("24bbe6ad", "9485e56f")
+# Until then the activations of every run on a GPU had room for the scores of a deterministic attention.
+SCORES_IF_DETERMINISTIC_SINCE = "2026-11-29T00:00"
 
 
 def unlisted(trace):
+    """Parts of the memory that the program of the trace had otherwise, or not at all."""
     keeps_images = json.loads(trace["config_json"])["zeropp"].get("keep_weight_images", False)
     since = TABLES_SINCE if keeps_images else TABLES_OF_REFRESHES_SINCE
     earlier = trace["started_at"] < since or trace["git_commit"].startswith(ENCODED_REFRESHES)
-    return ("weight_image_tables",) if earlier else ()
+    return (*("weight_image_tables",) * earlier, *("activations",) * had_scores(trace))
+
+
+def had_scores(trace):
+    return trace["backend"] == "cuda" and trace["started_at"] < SCORES_IF_DETERMINISTIC_SINCE
+
+
+def most_scores(trace):
+    """Bytes that room for the scores of one sequence adds to the activations of a run, at most."""
+    model = json.loads(trace["config_json"])["zeropp"]["model"]
+    heads, length = model["num_attention_heads"], model["seq_length"]
+    small_arrays = 1 << 17
+    return heads * length * (2 * length + 8) + small_arrays
 
 
 def gathers_master(trace):
@@ -54,6 +70,7 @@ def job(trace):
 
 class Committed(zpp.TestCase):
     def check_earlier(self, trace, plan):
+        self.check_activations(trace, plan)
         self.assertEqual(planned.wrong_collectives(trace, plan, but=("gradients",)), [])
         self.assertEqual(planned.wrong_memory(trace, plan, but=("arena", "compute_shard", *unlisted(trace))), [])
         return "an earlier schedule's"
@@ -66,19 +83,27 @@ class Committed(zpp.TestCase):
         self.assertEqual(planned.wrong_collectives(trace, plan, but=("weights", "weights_secondary") if skipped else (),
                                                    first=first), [])
 
+    def check_activations(self, trace, plan):
+        held, planned_bytes = planned.parts(trace)["activations"][1], planned.planned_parts(plan)["activations"]
+        self.assertGreaterEqual(held, planned_bytes)
+        self.assertLessEqual(held, planned_bytes + (most_scores(trace) if had_scores(trace) else 0))
+
     def check_with_shard(self, trace, plan):
         self.check_bytes(trace, plan)
+        self.check_activations(trace, plan)
         self.assertEqual(planned.wrong_memory(trace, plan, but=("arena", "compute_shard", *unlisted(trace))), [])
         return "a shard in the compute dtype"
 
     def check_current(self, trace, plan):
         self.check_bytes(trace, plan)
+        self.check_activations(trace, plan)
         self.assertEqual(planned.wrong_memory(trace, plan, but=unlisted(trace)), [])
         peak = dict(zip(trace["memory"]["name"], trace["memory"]["bytes_actual"]))["buffers_peak"]
         # The peak of a GPU is that of its own memory.
         total = sum(size for name, size in planned.planned_parts(plan).items()
                     if trace["backend"] != "cuda" or not name.startswith("offloaded_"))
         error = total / peak - 1
+        self.errors.append(abs(error))
         self.assertLess(abs(error), TOLERANCE)
         self.measured.add(job(trace))
         return f"memory {total} of measured {peak} ({100 * error:+.3f} %)"
@@ -91,9 +116,10 @@ class Committed(zpp.TestCase):
                          zpp.side_by_side(lambda trace: planned.plan(trace, int(planned.sends_differences(trace))),
                                           jobs.values())))
         self.first = dict(zip(differences, zpp.side_by_side(planned.plan, differences.values())))
-        self.measured = set()
+        self.measured, self.errors, scheduled = set(), [], 0
         for path, trace in found:
             plan = plans[job(trace)]
+            scheduled += trace["started_at"] >= SCHEDULE_SINCE
             check = (self.check_earlier if trace["started_at"] < SCHEDULE_SINCE else
                      self.check_current if gathers_master(trace) else self.check_with_shard)
             with self.subTest(str(path)):
@@ -101,6 +127,9 @@ class Committed(zpp.TestCase):
                 print(f"{path}: {len(trace['steps']['loss'])} steps of {planned.traffic(plan)['step']} bytes, "
                       f"{verdict}")
         self.assertGreaterEqual(len(self.measured), FEWEST)
+        page = " ".join((zpp.SOURCE / "docs/howto/planning.md").read_text().split())
+        said = re.findall(r"For all (\d+) committed runs .*? For the (\d+) whose .*? within (\S+) % of", page)
+        self.assertEqual(said, [(str(scheduled), str(len(self.errors)), f"{100 * max(self.errors):.1f}")])
 
 
 zpp.main()

@@ -67,19 +67,18 @@ struct Result {
   Floats y, d_qkv;
 };
 
-Result run(const AttentionPath& path, const Reference& r, bool deterministic) {
+Result run(const AttentionPath& path, const Reference& r, const AttentionShape& shape) {
   const auto floats = [](std::size_t bytes) { return (bytes + 3) / 4; };
-  const DeviceArray workspace(gpu(), poisoned(floats(path.workspace_bytes(r.shape, r.dtype))),
+  const DeviceArray workspace(gpu(), poisoned(floats(path.workspace_bytes(shape, r.dtype))),
                               Dtype::fp32);
-  const DeviceArray saved(gpu(), poisoned(floats(path.saved_bytes(r.shape, r.dtype))), Dtype::fp32);
+  const DeviceArray saved(gpu(), poisoned(floats(path.saved_bytes(shape, r.dtype))), Dtype::fp32);
   const DeviceArray qkv(gpu(), r.qkv, r.dtype);
   const DeviceArray dy(gpu(), r.dy, r.dtype);
   const DeviceArray y(gpu(), poisoned(r.y.size()), r.dtype);
   const DeviceArray d_qkv(gpu(), poisoned(r.d_qkv.size()), r.dtype);
-  const NnContext context{
-      .stream = {}, .workspace = workspace.view(), .deterministic = deterministic};
-  path.forward(context, r.shape, qkv.read(), saved.view(), y.view());
-  path.backward(context, r.shape, dy.read(), qkv.read(), saved.read(), y.read(), d_qkv.view());
+  const NnContext context{.stream = {}, .workspace = workspace.view()};
+  path.forward(context, shape, qkv.read(), saved.view(), y.view());
+  path.backward(context, shape, dy.read(), qkv.read(), saved.read(), y.read(), d_qkv.view());
   return {y.download(), d_qkv.download()};
 }
 
@@ -99,7 +98,9 @@ void check(const AttentionPath& path, const Reference& r) {
   const double backward = narrow ? 2e-2 : 1e-5;
   for (const bool deterministic : {true, false}) {
     SCOPED_TRACE(deterministic ? "deterministic" : "not deterministic");
-    const Result got = run(path, r, deterministic);
+    AttentionShape shape = r.shape;
+    shape.deterministic = deterministic;
+    const Result got = run(path, r, shape);
     expect_norm_close(got.y, r.y, forward, "y");
     const char* const names[] = {"dQ", "dK", "dV"};
     for (std::size_t n = 0; n < 3; ++n) {
@@ -112,7 +113,7 @@ void check(const AttentionPath& path, const Reference& r) {
         expect_norm_close(third(got.d_qkv, r.shape.hidden, n), wanted, backward, names[n]);
       }
     }
-    const Result again = run(path, r, deterministic);
+    const Result again = run(path, r, shape);
     expect_same_bits(again.y, got.y, "y again");
     if (deterministic) expect_same_bits(again.d_qkv, got.d_qkv, "gradient again");
   }
@@ -234,17 +235,40 @@ TEST(GpuAttentionChoice, SmallerShapesNeedNoMoreMemory) {
   const NnOps& ops = *gpu().nn;
   AttentionShape largest = shape_of(64, 130);
   largest.longest = largest.length;
-  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
-    for (const std::size_t length : {1UL, 2UL, 17UL, 64UL, 129UL, 130UL}) {
-      for (const std::size_t sequences : {1UL, 2UL}) {
-        AttentionShape shape = largest;
-        shape.length = length;
+  for (const bool deterministic : {true, false}) {
+    SCOPED_TRACE(deterministic ? "deterministic" : "not deterministic");
+    largest.deterministic = deterministic;
+    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+      for (const std::size_t length : {1UL, 2UL, 17UL, 64UL, 129UL, 130UL}) {
+        for (const std::size_t sequences : {1UL, 2UL}) {
+          AttentionShape shape = largest;
+          shape.length = length;
+          shape.sequences = sequences;
+          EXPECT_LE(ops.attention_saved_bytes(shape, dtype),
+                    ops.attention_saved_bytes(largest, dtype))
+              << text_of(shape, dtype);
+          EXPECT_LE(ops.attention_workspace(shape, dtype), ops.attention_workspace(largest, dtype))
+              << text_of(shape, dtype);
+        }
+      }
+    }
+  }
+}
+
+/// Plans are made where no cuDNN can be asked: their workspaces are those that it asks for.
+TEST(GpuAttentionChoice, PlansCountTheWorkspaceThatCudnnAsksFor) {
+  if (cuda_ops::fused_attention().path == nullptr) {
+    GTEST_SKIP() << cuda_ops::fused_attention().absence;
+  }
+  for (const bool deterministic : {true, false}) {
+    for (const std::size_t length : {128UL, 1024UL, 4096UL}) {
+      for (const std::size_t sequences : {1UL, 4UL}) {
+        AttentionShape shape = shape_of(128, length);
         shape.sequences = sequences;
-        EXPECT_LE(ops.attention_saved_bytes(shape, dtype),
-                  ops.attention_saved_bytes(largest, dtype))
-            << text_of(shape, dtype);
-        EXPECT_LE(ops.attention_workspace(shape, dtype), ops.attention_workspace(largest, dtype))
-            << text_of(shape, dtype);
+        shape.deterministic = deterministic;
+        EXPECT_EQ(gpu().nn->attention_workspace(shape, Dtype::bf16),
+                  planned_sizes(Backend::cuda).attention_workspace(shape, Dtype::bf16))
+            << text_of(shape, Dtype::bf16) << (deterministic ? ", deterministic" : "");
       }
     }
   }

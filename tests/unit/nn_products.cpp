@@ -316,5 +316,20 @@ TEST(Attention, MemoryGrowsWithTheShape) {
   }
 }
 
+/// An ordered backward keeps scores in its workspace; the workspace of the other, which runs unless
+/// the same bits are asked for, grows with the length alone, or long sequences would not fit.
+TEST(Attention, OnlyADeterministicWorkspaceGrowsWithTheSquareOfTheLength) {
+  const NnSizes& planned = planned_sizes(Backend::cuda);
+  const auto growth = [&](bool deterministic) {
+    AttentionShape shape{.sequences = 2, .length = 16384, .heads = 16, .hidden = 2048};
+    shape.deterministic = deterministic;
+    const auto shorter = static_cast<double>(planned.attention_workspace(shape, Dtype::bf16));
+    shape.length *= 2;
+    return static_cast<double>(planned.attention_workspace(shape, Dtype::bf16)) / shorter;
+  };
+  EXPECT_NEAR(growth(false), 2.0, 0.01);
+  EXPECT_NEAR(growth(true), 4.0, 0.01);
+}
+
 }  // namespace
 }  // namespace zeropp::nn

@@ -15,8 +15,8 @@ class AttentionPath {
   virtual ~AttentionPath() = default;
   /// Name for the trace: "cudnn 9.14.0".
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Reason, one line, why this path cannot compute the shape forward and backward, deterministic
-  /// or not; empty where it can. The same answer in every call of a process.
+  /// Reason, one line, why this path cannot compute the shape forward and backward; empty where it
+  /// can. The same answer in every call of a process.
   [[nodiscard]] virtual std::string refusal(const AttentionShape&, Dtype compute) const = 0;
   [[nodiscard]] virtual std::size_t saved_bytes(const AttentionShape&, Dtype compute) const = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes(const AttentionShape&, Dtype compute) const = 0;

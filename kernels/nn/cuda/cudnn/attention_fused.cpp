@@ -71,6 +71,16 @@ Key key_of(const AttentionShape& shape, Dtype dtype, Pass pass) {
           pass};
 }
 
+Pass backward_of(const AttentionShape& shape) {
+  return shape.deterministic ? Pass::backward_ordered : Pass::backward;
+}
+
+/// Passes that a use of the shape runs: the other backward is not planned, and its workspace, which
+/// in an ordered one grows with the square of the length, not asked for.
+std::array<Pass, 2> passes_of(const AttentionShape& shape) {
+  return {Pass::forward, backward_of(shape)};
+}
+
 enum Tensor : std::int64_t { kQ = 1, kK, kV, kO, kStats, kGradO, kGradQ, kGradK, kGradV };
 
 fe::DataType_t type_of(Dtype dtype) {
@@ -163,7 +173,7 @@ class CudnnAttention final : public AttentionPath {
     if (size_of(compute) != 2) return "cuDNN's attention is of 16-bit types";
     if (shape.head_width() % 8 != 0) return "the head's width is not a multiple of 8";
     if (shape.length < 2) return "a sequence has a single token";
-    for (const Pass pass : kPasses) {
+    for (const Pass pass : passes_of(shape)) {
       const std::string& why = plan(key_of(shape, compute, pass)).refusal;
       if (!why.empty()) return why;
     }
@@ -177,7 +187,7 @@ class CudnnAttention final : public AttentionPath {
   [[nodiscard]] std::size_t workspace_bytes(const AttentionShape& shape,
                                             Dtype compute) const override {
     std::size_t most = 0;
-    for (const Pass pass : kPasses) {
+    for (const Pass pass : passes_of(shape)) {
       most = std::max(
           most, copied_bytes(shape, pass) + plan(key_of(shape, compute, pass)).workspace_bytes);
     }
@@ -206,7 +216,7 @@ class CudnnAttention final : public AttentionPath {
     require(dy, rows * hidden, qkv.dtype, "attention gradient");
     require(d_qkv, rows * 3 * hidden, qkv.dtype, "attention qkv gradient");
     const float* const stats = elements<float>(saved, rows * shape.heads, "attention statistics");
-    const Pass pass = context.deterministic ? Pass::backward_ordered : Pass::backward;
+    const Pass pass = backward_of(shape);
     const Key key = key_of(shape, qkv.dtype, pass);
     const std::size_t calls = shape.sequences / static_cast<std::size_t>(key.sequences);
     const std::size_t copied = copied_bytes(shape, pass);
@@ -238,8 +248,6 @@ class CudnnAttention final : public AttentionPath {
   }
 
  private:
-  static constexpr std::array kPasses = {Pass::forward, Pass::backward, Pass::backward_ordered};
-
   const Plan& plan(const Key& key) const {
     std::unique_ptr<Plan>& planned = plans_[key];
     if (planned == nullptr) planned = make_plan(key);
