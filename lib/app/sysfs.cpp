@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <fstream>
 #include <string_view>
 #include <system_error>
+
+#include "lib/base/lower.hpp"
 
 namespace zeropp::app {
 
@@ -41,11 +42,6 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, absent)) found.push_back(entry.path());
   std::ranges::sort(found);
   return found;
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 /// Whether `text` is DOMAIN:BUS:DEVICE.FUNCTION, in lower-case hexadecimal, the domain in 4 to 8

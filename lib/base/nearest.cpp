@@ -4,6 +4,8 @@
 #include <cctype>
 #include <limits>
 
+#include "lib/base/lower.hpp"
+
 namespace zeropp {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -41,12 +43,7 @@ std::string digits_of(std::string_view text) {
 
 std::string nearest(std::string_view name, const std::vector<std::string>& known) {
   // Letters of the other case are the least difference.
-  const auto lower = [](std::string_view text) {
-    std::string folded(text);
-    for (char& c : folded) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return folded;
-  };
-  const std::string wanted = lower(name);
+  const std::string wanted = lower(std::string(name));
   const std::string digits = digits_of(name);
   std::string best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
@@ -65,6 +62,17 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
     }
   }
   return best;
+}
+
+std::string alike(std::string_view name, const std::vector<std::string>& known) {
+  const std::string best = nearest(name, known);
+  const std::string wanted = lower(std::string(name));
+  const std::string folded = lower(best);
+  const std::string digits = digits_of(name);
+  const bool same_number = !digits.empty() && digits == digits_of(best);
+  const bool begun = !wanted.empty() && folded.starts_with(wanted);
+  const bool same_letters = 2 * edit_distance(wanted, folded) < wanted.size();
+  return same_number || begun || same_letters ? best : "";
 }
 
 }  // namespace zeropp

@@ -15,4 +15,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// differ; the first of equals. Empty when `known` is.
 std::string nearest(std::string_view name, const std::vector<std::string>& known);
 
+/// The nearest entry of `known`, where somebody may have meant it: `name` begins it or has
+/// the same number, or more than half of the letters are the same. Else empty.
+std::string alike(std::string_view name, const std::vector<std::string>& known);
+
 }  // namespace zeropp

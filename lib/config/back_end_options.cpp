@@ -10,17 +10,23 @@ Option backend_option(std::optional<Backend>& field, const std::string& scope) {
       .flag = "--backend",
       .nicknames = {"device"},
       .field = &field,
-      .help =
-          "Back end that computes; auto: cuda where every rank has a GPU of its own, else host"};
+      .help = "Back end that computes; auto: cuda where every rank has a GPU of its own, else host",
+      .other_values = {{"cpu", "host"},
+                       {"gpu", "cuda"},
+                       {"nccl", "cuda, and --transport nccl"},
+                       {"gloo", "host"},
+                       {"mpi", "host or cuda, and --transport mpi"}}};
 }
 
 Option transport_option(std::optional<comm::Transport>& field, const std::string& scope) {
   return {.path = scope + "transport",
           .flag = "--transport",
+          .nicknames = {"ddp-backend", "dist-backend", "distributed-backend"},
           .field = &field,
           .help =
               "Library that moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, "
-              "mpi goes through host memory and lets ranks share a GPU"};
+              "mpi goes through host memory and lets ranks share a GPU",
+          .other_values = {{"gloo", "mpi"}}};
 }
 
 Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::string& scope) {

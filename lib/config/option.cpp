@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "lib/base/error.hpp"
+#include "lib/base/lower.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/config/shown_value.hpp"
 
@@ -119,6 +120,15 @@ nlohmann::json json_of(const Option& option, const std::string& text, const std:
   wrong(option, where, "\"" + text + "\"" + (size.empty() ? "" : ": write " + size));
 }
 
+/// What helps whoever gave an unknown text, in brackets. Empty where nothing is known.
+std::string hint_for_value(const Option& option, const std::string& text) {
+  for (const auto& [other, here] : option.other_values) {
+    if (lower(text) == other) return fmt::format(" (give {})", here);
+  }
+  const std::string meant = alike(text, choices_of(option));
+  return meant.empty() ? "" : fmt::format(" (nearest: {})", meant);
+}
+
 /// Puts back what the field holds now.
 std::function<void()> undo_of(const Field& field) {
   return std::visit(Overloaded{
@@ -153,8 +163,7 @@ void set_from_json(Option& option, const nlohmann::json& value, const std::strin
     auto text = value.get<std::string>();
     const auto& choices = choices_of(option);
     if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
-      wrong(option, where,
-            fmt::format("{} (nearest: {})", shown_value(value), nearest(text, choices)));
+      wrong(option, where, shown_value(value) + hint_for_value(option, text));
     }
     return text;
   };

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -94,6 +95,8 @@ struct Option {
   bool binary_suffix = false;  ///< a flag's number may end in K, M or G: powers of 1024
   std::vector<std::string> choices =
       {};  ///< legal texts; empty: any, of an EnumField all its names
+  /// Values of other programs for what the option sets, in lower case, and what to give here.
+  std::vector<std::pair<std::string, std::string>> other_values = {};
   /// Predicate of an option that others may leave without effect: false, and it is not part of the
   /// effective configuration, and giving it is an error. Empty: always in effect.
   std::function<bool()> in_effect = {};

@@ -253,7 +253,9 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--deterministic",
         .field = &c.zero.deterministic,
         .help = "Compute the same bits on every run, with hpZ on and off and, with one micro-step "
-                "a step, at every stage"}});
+                "a step, at every stage; cuDNN's attention then keeps the scores of a sequence, 2 "
+                "bytes for each head and pair of tokens, and without qgZ gradients go from every "
+                "rank to the one that sums them"}});
 }
 
 void add_zero(std::vector<Option>& table, TrainConfig& c) {

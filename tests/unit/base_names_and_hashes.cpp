@@ -62,6 +62,13 @@ TEST(Nearest, FindsTheName) {
   EXPECT_EQ(nearest("8bit", {"fp32", "bf16", "int8"}), "int8");
   EXPECT_EQ(nearest("fp8", {"fp16", "mxfp8", "fp8e4m3"}), "fp8e4m3");
   EXPECT_EQ(nearest("lr2", {"beta2", "lr"}), "lr");
+  EXPECT_EQ(alike("two-levle", known), "two-level");
+  EXPECT_EQ(alike("8bit", {"fp32", "bf16", "int8"}), "int8");
+  EXPECT_EQ(alike("tw", known), "two-level");
+  EXPECT_EQ(alike("FLAT2", known), "flat");
+  EXPECT_EQ(alike("gloo", {"auto", "mpi", "nccl"}), "");
+  EXPECT_EQ(alike("", known), "");
+  EXPECT_EQ(alike("x", {}), "");
 }
 
 TEST(Sha256, StandardExamples) {

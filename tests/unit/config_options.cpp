@@ -24,6 +24,7 @@ using test::another;
 using test::refusal;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string refusal_of_text(const std::string& text) {
   TrainConfig config;
@@ -272,6 +273,11 @@ TEST(ConfigOptions, UnknownKeysNameTheirPathAndTheNearest) {
               HasSubstr("zeropp.weight_codec"));
   EXPECT_THAT(refusal_of_text(R"({"optimizer":{"type":"AdmaW"}})"),
               AllOf(HasSubstr("optimizer.type"), HasSubstr("nearest: AdamW")));
+  EXPECT_THAT(refusal_of_text(R"({"optimizer":{"type":"Adafactor"}})"),
+              AllOf(HasSubstr("one of "), Not(HasSubstr("nearest"))));
+  EXPECT_THAT(refusal_of_text(R"({"optimizer":{"type":"FusedAdam"}})"), HasSubstr("(give AdamW)"));
+  EXPECT_THAT(refusal_of_text(R"({"zeropp":{"backend":"nccl"}})"),
+              HasSubstr("(give cuda, and --transport nccl)"));
   EXPECT_THAT(refusal_of_text(R"({"optimizer":{"type":"SGD","params":{"momentun":0.9}}})"),
               HasSubstr("nearest known: optimizer.params.momentum"));
 }
