@@ -113,11 +113,12 @@ int run_break_even(int argc, char** argv) {
     take_job(asked.on.job, given);
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = topology_on_cluster(asked.on, given);
-    if (topology.node_count == 1 && asked.on.source.node_gbit == 0 &&
-        !asked.on.source.gpu.empty()) {
-      throw Error(ExitCode::usage,
-                  "plan.nodes 1: breakeven tries rates between nodes: give --nodes with 2 or more, "
-                  "and --node-gbit, or take zpp_plan time");
+    if (topology.node_count == 1) {
+      throw Error(
+          ExitCode::usage,
+          "plan.nodes 1: breakeven tries rates between nodes, and nothing crosses them: give "
+          "--nodes with 2 or more; or zpp_plan search --goal time orders configurations of one "
+          "node by their time");
     }
     variants = variants_of(asked.on, topology, given, "breakeven");
   };
@@ -127,7 +128,10 @@ int run_break_even(int argc, char** argv) {
     const auto too_large = std::ranges::find_if(runs.features, exceeds_limit);
     if (too_large != runs.features.end()) warn_of_limit(*too_large);
     const std::vector<Row> rows = rows_of(runs, topology, asked.on.cluster, asked.gain);
-    std::fputs(to_text(rows, topology, asked.on.cluster).c_str(), stdout);
+    std::fputs(
+        (to_text(rows, topology, asked.on.cluster) + assumptions_text(asked.on.job, call.options()))
+            .c_str(),
+        stdout);
     trace::Document document = trace::describe_run(app::run_trace(call));
     document.groups.push_back(to_group(rows));
     trace::write_hdf5(document, call.trace_path());

@@ -67,7 +67,8 @@ void check(const ClusterSource& source, const std::vector<config::Option>& given
     throw Error(
         ExitCode::usage,
         fmt::format("--node-gbit is missing: --gpu {} needs what the links of a node carry "
-                    "together, in Gbit/s as sold: --node-gbit 400; or plan one node: --nodes 1",
+                    "together, in Gbit/s as sold: --node-gbit 400; time and search of one node, "
+                    "--nodes 1, need none",
                     source.gpu));
   }
   if (!source.gpu.empty() && source.node_gbit == 0 && config::is_given(given, kNodeLinks)) {

@@ -40,7 +40,8 @@ comm::Topology topology_for(ClusterJob& asked, const std::vector<config::Option>
   throw Error(
       ExitCode::usage,
       "plan.nodes 1: nothing leaves a node, and compare says what ZeRO++ saves of what does: "
-      "give --nodes with 2 or more, or take zpp_plan time");
+      "give --nodes with 2 or more; or zpp_plan search --goal time orders configurations of one "
+      "node by their time");
 }
 
 }  // namespace
@@ -73,7 +74,8 @@ int run_compare(int argc, char** argv) {
     const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
     const std::string text =
         to_text(made, {variants.features.back(), topology, cluster, asked.gain,
-                       asked.memory_limit * kGibibyte, batch_text(asked.on.job, call.options())});
+                       asked.memory_limit * kGibibyte, batch_text(asked.on.job, call.options()),
+                       vocabulary_text(asked.on.job)});
     std::fputs(text.c_str(), stdout);
     trace::TraceData head = app::run_trace(call);
     head.seed = asked.on.job.config.seed;

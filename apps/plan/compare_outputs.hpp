@@ -14,8 +14,9 @@ struct Compared {
   const comm::Topology& topology;
   const plan::Cluster* cluster;  ///< null where no rates are known
   double gain;
-  double memory;      ///< bytes that a rank may take; 0 where nobody says
-  std::string batch;  ///< batch_text()
+  double memory;           ///< bytes that a rank may take; 0 where nobody says
+  std::string batch;       ///< batch_text()
+  std::string vocabulary;  ///< vocabulary_text()
 };
 
 /// The table, and what follows from it in sentences; at most 120 columns.

@@ -113,6 +113,12 @@ std::string whether_others_are_faster(const Comparison& comparison, const Compar
                      shown_name(fastest->feature, about), fastest->speedup);
 }
 
+/// Whether ZeRO-3 sums gradients in the order of ranks: each rank sends its own, where else those
+/// of a node would be added up before they cross nodes.
+bool sums_in_order(const Compared& about) {
+  return about.all.zero.deterministic && about.topology.ranks_per_node > 1;
+}
+
 }  // namespace
 
 std::string shown_name(const std::string& feature, const Compared& about) {
@@ -163,6 +169,12 @@ std::string what_fits(const Comparison& comparison, const Compared& about) {
       on_host);
 }
 
+std::string about_ordered_sums(const Compared& about) {
+  if (!sums_in_order(about)) return "";
+  return "For --deterministic ZeRO-3 sends the gradients of each rank by themselves to the ranks "
+         "that sum them: without the flag less crosses nodes, and the factor is smaller.";
+}
+
 std::string why_this_factor(const Comparison& comparison, const Compared& about) {
   const config::TrainConfig& all = about.all;
   const std::size_t steps = all.gradient_accumulation_steps;
@@ -185,11 +197,12 @@ std::string why_this_factor(const Comparison& comparison, const Compared& about)
   if (steps == 1) {
     return fmt::format(
         "The factor is {:.2f} with one micro-step a step: ZeRO-3 sends the weights across nodes "
-        "twice{} and the gradients once, in {}; ZeRO++ sends the weights once, {}, and the "
+        "twice{} and the gradients {}, in {}; ZeRO++ sends the weights once, {}, and the "
         "gradients once, in {}. More micro-steps make it larger in zpp_train, because "
         "{} serves later forwards too; in DeepSpeed it stays, because every "
         "forward gathers across nodes.",
-        factor, but, name_of(all.zero.compute), weights, gradients, copy);
+        factor, but, sums_in_order(about) ? "of each rank" : "once", name_of(all.zero.compute),
+        weights, gradients, copy);
   }
   return fmt::format(
       "The factor is {:.2f} with {} micro-steps a step (gradient accumulation) and {:.2f} with "

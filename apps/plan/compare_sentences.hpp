@@ -18,6 +18,8 @@ bool is_too_large(const ComparedRow& row, const Compared& about);
 std::string whether_it_pays(const Comparison& comparison, const Compared& about);
 std::string what_fits(const Comparison& comparison, const Compared& about);
 std::string why_this_factor(const Comparison& comparison, const Compared& about);
+/// What a deterministic job adds to ZeRO-3's bytes; empty of another.
+std::string about_ordered_sums(const Compared& about);
 /// What hybrid sharding is and how to turn it on, or why it has no rows.
 std::string about_hybrids(const Comparison& comparison, const Compared& about);
 /// What codecs may cost in held-out loss, and what costs none.

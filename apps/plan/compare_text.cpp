@@ -118,9 +118,9 @@ std::string about_times(const Comparison& comparison, const Compared& about) {
                                   ? "are sold as together, as --node-gbit takes them"
                                   : "carry together, as measured"));
   if (comparison.vendors_are_faster) {
-    text += wrapped(
-        "ZeRO-3 is timed with NCCL's own collectives, which are faster here; its bytes are those "
-        "of zeropp's.");
+    text += wrapped(fmt::format(
+        "ZeRO-3 is timed with NCCL's own {} faster here; its bytes are those of zeropp's.",
+        about.all.zero.deterministic ? "all-gather, which is" : "collectives, which are"));
   }
   return text;
 }
@@ -161,6 +161,7 @@ std::string about_deepspeed(const Comparison& comparison, const Compared& about)
 std::string to_text(const Comparison& comparison, const Compared& about) {
   std::string text = head_of(comparison, about);
   text += fmt::format("\n{}\n", table_of(comparison, about));
+  if (!about.vocabulary.empty()) text += wrapped(about.vocabulary + ".");
   if (!about.batch.empty()) {
     text += wrapped(about.batch + "; with more ZeRO++ saves a smaller share of the step.");
   }
@@ -169,6 +170,8 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   text += wrapped(
       "Rows are of zpp_train, their memory too; that of DeepSpeed's own program is not predicted.");
   text += wrapped(why_this_factor(comparison, about));
+  const std::string ordered = about_ordered_sums(about);
+  if (!ordered.empty()) text += wrapped(ordered);
   text += about_deepspeed(comparison, about);
   text += wrapped(to_turn_it_on(about.all.zero));
   const std::string model = flags_text(about.all, kModelPaths);

@@ -24,7 +24,7 @@ ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app:
   warn_of_limit(run);
   warn_of_hpz(run);
   const plan::Estimate made = plan::estimate(run);
-  std::fputs(to_text(run, made).c_str(), stdout);
+  std::fputs((to_text(run, made) + assumptions_text(job, call.options())).c_str(), stdout);
   trace::TraceData head = app::run_trace(call);
   head.seed = job.config.seed;
   const trace::Document document = to_document(run, made, head);

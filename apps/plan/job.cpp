@@ -157,6 +157,23 @@ std::string batch_text(const Job& job, const std::vector<config::Option>& given)
       job.config.model.seq_length);
 }
 
+std::string vocabulary_text(const Job& job) {
+  const config::TrainConfig& config = job.config;
+  if (config.model.vocab_size > 0 || config.data.source != data::Options{}.source) return "";
+  return fmt::format(
+      "No vocabulary is given, so the model has the {} tokens of zpp_train's synthetic data: "
+      "--vocab-size says how many yours has",
+      data::vocab_size(config.data));
+}
+
+std::string assumptions_text(const Job& job, const std::vector<config::Option>& given) {
+  std::string text;
+  for (const std::string& sentence : {batch_text(job, given), vocabulary_text(job)}) {
+    if (!sentence.empty()) text += sentence + ".\n";
+  }
+  return text;
+}
+
 config::Machine machine_for(const comm::Topology& topology, bool rdma) {
   app::GpuPlacement gpus;
   gpus.every_rank = true;

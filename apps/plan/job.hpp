@@ -47,6 +47,13 @@ void take_job(Job& job, const std::vector<config::Option>& given);
 /// empty.
 std::string batch_text(const Job& job, const std::vector<config::Option>& given);
 
+/// Sentence about the vocabulary that is planned where neither a model nor data say which, without
+/// a full stop; else empty.
+std::string vocabulary_text(const Job& job);
+
+/// Both, each in a line of its own.
+std::string assumptions_text(const Job& job, const std::vector<config::Option>& given);
+
 /// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network
 /// with RDMA or of sockets, and all that is registered in this build.
 config::Machine machine_for(const comm::Topology& topology, bool rdma = true);

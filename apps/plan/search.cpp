@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,6 +23,7 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/units.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/resolve.hpp"
 #include "lib/data/token_source.hpp"
@@ -60,6 +64,13 @@ struct MemoryOption {
 };
 
 constexpr std::array kMemoryOptions{
+    MemoryOption{"zeropp.deterministic", "--no-deterministic",
+                 [](config::TrainConfig& c) {
+                   return c.backend != Backend::host && std::exchange(c.zero.deterministic, false);
+                 }},
+    MemoryOption{
+        "zeropp.model.cpu_checkpointing", "--cpu-checkpointing",
+        [](config::TrainConfig& c) { return !std::exchange(c.model.cpu_checkpointing, true); }},
     MemoryOption{
         "zeropp.keep_weight_images", "--no-keep-weight-images",
         [](config::TrainConfig& c) { return std::exchange(c.zero.keep_weight_images, false); }},
@@ -81,49 +92,57 @@ constexpr std::array kMemoryOptions{
                           zero::HpzDevice::cpu;
                  }}};
 
-/// Whether some stage of the spaces takes the configuration of `asked`, as far as one is checked
-/// without its machine.
-bool is_possible(const SearchJob& asked, const std::vector<config::Option>& given,
-                 const std::vector<comm::Topology>& topologies) {
-  return std::ranges::any_of(topologies, [&](const comm::Topology& topology) {
-    const plan::SearchSpace space =
-        space_of(asked, given, topology, machine_for(asked.base, topology));
-    return std::ranges::any_of(space.stages, [&](int stage) {
-      config::TrainConfig config = asked.base.job.config;
-      config.zero.stage = stage;
-      try {
-        config::check_moments(config);
-        config::check_update_in_backward(config);
-        return true;
-      } catch (const Error&) {
-        return false;
-      }
-    });
-  });
+/// What the least configuration of the spaces needs, bytes of a rank; nothing where none keeps the
+/// bits that are asked for.
+std::optional<std::size_t> least_need(const SearchJob& asked,
+                                      const std::vector<config::Option>& given,
+                                      const std::vector<comm::Topology>& topologies) {
+  const config::TrainConfig& base = asked.base.job.config;
+  const std::size_t vocab = data::vocab_size(base.data);
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const comm::Topology& topology : topologies) {
+    const config::Machine machine = machine_for(asked.base, topology);
+    const plan::SearchSpace space = space_of(asked, given, topology, machine);
+    const auto found =
+        plan::search(base, space, topology, machine, vocab, limits_of(asked), /*seconds=*/{});
+    least = std::min(least, found.least_memory);
+  }
+  if (least == std::numeric_limits<std::size_t>::max()) return std::nullopt;
+  return least;
 }
 
-/// The memory options that are not set and that the search would take beside those given.
+/// In GiB, which as a limit would let it fit.
+std::string gibibytes(std::size_t bytes) {
+  return fmt::format("{:.2f} GiB", std::ceil(100 * static_cast<double>(bytes) / kGibibyte) / 100);
+}
+
+/// The memory options with each of which the search would find a configuration that needs less than
+/// `least`, and what that needs, the least first.
 std::string memory_options(SearchJob& asked, const std::vector<config::Option>& given,
-                           const std::vector<comm::Topology>& topologies) {
+                           const std::vector<comm::Topology>& topologies, std::size_t least) {
   config::TrainConfig& config = asked.base.job.config;  // which `given` is bound to
   const config::TrainConfig base = config;
-  std::vector<std::string> taken;
+  std::vector<std::pair<std::size_t, const char*>> taken;
   for (const MemoryOption& each : kMemoryOptions) {
     std::vector<config::Option> with = given;
     std::ranges::find(with, each.path, &config::Option::path)->given = true;
     try {
-      if (each.change(config) && is_possible(asked, with, topologies)) {
+      if (each.change(config)) {
         check_effects(asked, with, topologies);
-        taken.emplace_back(each.flag);
+        const std::optional<std::size_t> need = least_need(asked, with, topologies);
+        if (need && *need < least) taken.emplace_back(*need, each.flag);
       }
     } catch (const Error&) {
       // It has no effect, or takes that of another away.
     }
     config = base;
   }
-  return taken.empty() ? ""
-                       : fmt::format(", or give what needs less memory ({}; docs/howto/memory.md)",
-                                     fmt::join(taken, ", "));
+  if (taken.empty()) return "";
+  std::ranges::sort(taken);
+  std::vector<std::string> texts;
+  for (const auto& [need, flag] : taken) texts.push_back(flag + (": " + gibibytes(need)));
+  return fmt::format(", or give what needs less memory ({}; docs/howto/memory.md)",
+                     fmt::join(texts, ", "));
 }
 
 /// "lower --minimum-weight-bits (8), ": the minima of bits that hold.
@@ -135,6 +154,28 @@ std::string minima_text(const SearchJob& asked) {
   name("--minimum-weight-bits", asked.minimum_weight_bits);
   name("--minimum-gradient-bits", asked.minimum_gradient_bits);
   return minima.empty() ? "" : fmt::format("lower {}, ", fmt::join(minima, " and "));
+}
+
+/// One line: what is missing, and what helps.
+std::string why_nothing_fits(SearchJob& asked, const std::vector<config::Option>& given,
+                             const std::vector<comm::Topology>& topologies) {
+  const std::optional<std::size_t> least = least_need(asked, given, topologies);
+  if (!least) {
+    return fmt::format(
+        "no configuration of the space is possible and keeps the bits asked for: {}leave flags out "
+        "that decide something",
+        minima_text(asked));
+  }
+  return fmt::format(
+             "no configuration of the space fits (the least needs {}): raise {}, {}take more "
+             "nodes, "
+             "or leave flags out that decide something",
+             gibibytes(*least),
+             asked.base.job.config.device_memory_limit > 0
+                 ? "--memory-limit and --device-memory-limit"
+                 : "--memory-limit",
+             minima_text(asked)) +
+         memory_options(asked, given, topologies, *least);
 }
 
 /// Function that gives the seconds of a step; empty without a cluster.
@@ -157,8 +198,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
     order(found.back().result.best, asked.goal);
   }
   std::string text = to_text(found, asked.rows, call.options());
-  const std::string batch = batch_text(asked.base.job, call.options());
-  if (!batch.empty()) text += batch + ".\n";
+  text += assumptions_text(asked.base.job, call.options());
   std::fputs(text.c_str(), stdout);
   trace::TraceData head = app::run_trace(call);
   head.seed = base.seed;
@@ -169,15 +209,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
   trace::write_hdf5(document, call.trace_path());
   if (call.json) trace::write_json(trace::to_json(document), *call.json);
   if (!none) return ExitCode::ok;
-  const bool possible =
-      std::ranges::any_of(found, [](const Found& each) { return each.result.possible > 0; });
-  log::error(
-      fmt::format("no configuration of the space fits: raise {}, {}take more nodes, or leave flags "
-                  "out that decide something",
-                  base.device_memory_limit > 0 ? "--memory-limit and --device-memory-limit"
-                                               : "--memory-limit",
-                  minima_text(asked)) +
-      (possible ? memory_options(asked, call.options(), topologies) : ""));
+  log::error(why_nothing_fits(asked, call.options(), topologies));
   return ExitCode::environment;
 }
 
@@ -193,6 +225,7 @@ int run_search(int argc, char** argv) {
     take_job(asked.base.job, given);
     config::choose_automatic(given);  // once: candidates are copies, which it does not reach
     topologies = topologies_of(asked, given);
+    choose_goal(asked, given, topologies);
     take_limits(asked, given);
     check_effects(asked, given, topologies);
   };

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/split.hpp"
 #include "lib/base/units.hpp"
 #include "lib/config/options.hpp"
@@ -70,8 +71,10 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.goal",
        .flag = "--goal",
        .field = &asked.goal,
-       .help = "Quantity that the first configuration has least of; bytes across nodes, memory of "
-               "a rank, or, with plan.cluster, time of a step"},
+       .help =
+           "Quantity that the first configuration has least of; bytes across nodes, memory of "
+           "a rank, or, with plan.cluster, time of a step; without the flag, bytes, and time on "
+           "one node of a plan.cluster, where nothing crosses nodes"},
       memory_limit_option(asked.memory_limit),
       {.path = "plan.minimum_weight_bits",
        .flag = "--minimum-weight-bits",
@@ -107,6 +110,16 @@ void take_cluster(SearchJob& asked, const std::vector<config::Option>& given) {
                 "--gpu and --node-gbit");
   }
   take_cluster(asked.base, given);
+}
+
+void choose_goal(SearchJob& asked, const std::vector<config::Option>& given,
+                 const std::vector<comm::Topology>& topologies) {
+  const bool crosses_nodes = std::ranges::any_of(
+      topologies, [](const comm::Topology& topology) { return topology.node_count > 1; });
+  if (config::is_given(given, "plan.goal") || crosses_nodes || !asked.base.source.is_named())
+    return;
+  asked.goal = Goal::time;
+  log::info("no --goal: rows are in the order of their time, since nothing crosses nodes");
 }
 
 std::vector<comm::Topology> topologies_of(SearchJob& asked,

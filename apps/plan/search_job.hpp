@@ -31,8 +31,13 @@ struct SearchJob {
 std::vector<config::Option> options(SearchJob& asked);
 
 /// Reads the cluster as take_cluster(ClusterJob&) does. Throws Error(usage) too where none is named
-/// and the goal is time.
+/// and --goal time was given; choose_goal() chooses it later only where one is named.
 void take_cluster(SearchJob& asked, const std::vector<config::Option>& given);
+
+/// Takes time as the goal where nobody gave one, on one node of a cluster whose rates are known: no
+/// bytes cross nodes, which the rows would else be ordered by. Says so.
+void choose_goal(SearchJob& asked, const std::vector<config::Option>& given,
+                 const std::vector<comm::Topology>& topologies);
 
 /// A topology for each number in asked.nodes, which are the cluster's unless `given`. Throws Error.
 std::vector<comm::Topology> topologies_of(SearchJob& asked,

@@ -38,8 +38,7 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const
   warn_of_limit(run);
   warn_of_hpz(run);
   std::string text = to_text(run, asked.cluster, time);
-  const std::string batch = batch_text(asked.job, call.options());
-  if (!batch.empty()) text += batch + ".\n";
+  text += assumptions_text(asked.job, call.options());
   std::fputs(text.c_str(), stdout);
   trace::TraceData head = app::run_trace(call);
   head.seed = config.seed;

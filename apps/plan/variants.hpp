@@ -51,7 +51,8 @@ struct Variants {
   std::vector<Other> others;
   std::string why_no_differences;  ///< what the trainer says that refuses them; else empty
   std::string why_no_hybrids;      ///< likewise
-  /// ZeRO-3 over the vendor's collectives, which are faster on fast links.
+  /// ZeRO-3 over the vendor's collectives, which are faster on fast links; of a deterministic job
+  /// over its all-gather alone.
   config::TrainConfig vendors;
 };
 

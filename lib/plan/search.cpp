@@ -171,10 +171,13 @@ void add_best(std::vector<Planned>& best, Planned planned) {
   best.push_back(std::move(planned));
 }
 
-bool within(const SearchLimits& limits, const Candidate& candidate) {
-  return (limits.memory == 0 || candidate.memory <= limits.memory) &&
-         candidate.weight_bits >= limits.weight_bits &&
-         candidate.gradient_bits >= limits.gradient_bits;
+/// Whether the candidate is within the limits. Counts what the least of those takes that keep the
+/// bits.
+bool is_within(const SearchLimits& limits, const Candidate& candidate, SearchResult& result) {
+  if (candidate.weight_bits < limits.weight_bits) return false;
+  if (candidate.gradient_bits < limits.gradient_bits) return false;
+  result.least_memory = std::min(result.least_memory, candidate.memory);
+  return limits.memory == 0 || candidate.memory <= limits.memory;
 }
 
 /// Candidate that sends `step` bytes and holds `memory`.
@@ -247,7 +250,7 @@ void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
           run.use_codecs_of(ordinary_step(config->zero));
           Candidate candidate =
               candidate_of(*config, step_bytes(run), device_bytes(run.memory()), run.model());
-          if (!within(limits, candidate)) continue;
+          if (!is_within(limits, candidate, result)) continue;
           ++result.fitting;
           if (seconds.are_given()) candidate.seconds = seconds.alone(run);
           add_best(best, {std::move(candidate), {}, 0});
@@ -292,7 +295,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
         const model::Description& model = computations.of(*config);
         Candidate candidate =
             candidate_of(*config, plan.step, plan.state + plan.arena + model.memory, model);
-        if (!within(limits, candidate)) continue;
+        if (!is_within(limits, candidate, result)) continue;
         ++result.fitting;
         add_best(by_route[seconds.are_given() ? route_of(exchange, config->zero) : Route{}],
                  {std::move(candidate), plan, seconds.are_given() ? plan.copied_over_link : 0});

@@ -3,6 +3,7 @@
 machine without any."""
 
 import json
+import math
 import re
 
 import planned
@@ -10,6 +11,11 @@ import zpp
 from planned import MODEL, Program
 
 ZEROPP = ["--zero-quantized-weights", "--zero-hpz-partition-size", "4", "--zero-quantized-gradients"]
+
+
+def in_gibibytes(size):
+    """As a limit that `size` fits is written."""
+    return f"{math.ceil(100 * size / 2**30) / 100:.2f}"
 
 
 class Estimates(Program):
@@ -77,34 +83,60 @@ class Estimates(Program):
         self.assertEqual(self.plan(*words, "--hpz-device", "device", "--memory-limit", limit).code, zpp.ENVIRONMENT)
         self.check_ok(self.plan(*words, "--hpz-device", "cpu", "--memory-limit", limit, "--output", self.out))
 
+    def least(self, *words):
+        """Least bytes that a configuration of the search needs; None where it is refused or finds none."""
+        file = self.folder / "least.json"
+        if self.plan("search", *words, "--output", self.out, "--json", file).code != zpp.OK:
+            return None
+        return min(json.loads(file.read_text())["candidates"]["memory"])
+
     def test_a_search_suggests_what_it_takes(self):
-        """Each option that is suggested where nothing fits is taken beside the others, and leaves combinations that are
-        possible."""
-        words = ["search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--memory-limit", "1e-6"]
-        every = {"--update-in-backward", "--moments bf16", "--offload-optimizer cpu", "--hpz-device cpu"}
+        """Where nothing fits: the options that it takes beside the others and that need less, and how much; a limit as
+        large as what is said fits."""
+        every = ["--cpu-checkpointing", "--update-in-backward", "--moments bf16", "--offload-optimizer cpu",
+                 "--hpz-device cpu"]
+        turned_off = {"--no-keep-weight-images": "--keep-weight-images", "--no-deterministic": "--deterministic"}
         images = ["--zero-stage", "3", "--zero-quantized-weights", "--keep-weight-images"]
-        cases = [([], set()), (["--zero-stage", "1"], {"--update-in-backward", "--hpz-device cpu"}),
-                 (["--zero-stage", "2"], {"--hpz-device cpu"}),
-                 (["--zero-hpz-partition-size", "1"], {"--hpz-device cpu"}),
-                 (["--clip-grad", "1"], {"--update-in-backward"}),
-                 (["--gradient-accumulation-steps", "2"], {"--update-in-backward"}),
-                 (["--optimizer", "SGD"], {"--moments bf16"}),
-                 (["--update-in-backward"], {"--update-in-backward", "--offload-optimizer cpu"}),
-                 (images, {"--offload-optimizer cpu"})]
-        for more, missing in cases:
-            told = self.plan(*words, *more)
-            self.assertEqual(told.code, zpp.ENVIRONMENT, told)
-            found = re.search(r"what needs less memory \((.*); docs/howto/memory.md\)", told.stderr)
-            self.assertIsNotNone(found, told)
-            suggested = set(found.group(1).split(", "))
-            self.assertEqual(suggested, (every | ({"--no-keep-weight-images"} if more is images else set())) - missing,
-                             more)
-            for option in suggested:
-                with self.subTest(more=more, option=option):
-                    kept = [word for word in more
-                            if not (option == "--no-keep-weight-images" and word == "--keep-weight-images")]
-                    self.assertGreater(self.planned(*words[:-2], *kept, *option.split())[1]["searches"]["possible"][0],
-                                       0)
+        long = ["--deterministic", "--seq-length", "4096"]
+        cases = [([], "--offload-optimizer cpu"), (["--zero-stage", "1"], "--moments bf16"),
+                 (["--zero-stage", "2"], "--moments bf16"), (["--zero-stage", "3"], "--cpu-checkpointing"),
+                 (["--zero-hpz-partition-size", "2", "--zero-stage", "3"], "--hpz-device cpu"),
+                 (["--clip-grad", "1"], "--moments bf16"), (["--gradient-accumulation-steps", "2"], "--moments bf16"),
+                 (["--optimizer", "SGD"], "--offload-optimizer cpu"),
+                 (["--update-in-backward"], "--moments bf16"),
+                 (["--num-layers", "8"], "--cpu-checkpointing"), (["--cpu-checkpointing"], "--moments bf16"),
+                 (long, "--no-deterministic"), ([*long, "--backend", "host"], "--moments bf16"),
+                 (images, "--no-keep-weight-images")]
+        for more, among in cases:
+            words = ["--nodes", "2", "--ranks-per-node", "2"]
+            for flag, value in zip(MODEL[:-1:2], MODEL[1:-1:2]):
+                words += [] if flag in more else [flag, value]
+            words.append(MODEL[-1])
+            with self.subTest(more=more):
+                need = self.least(*words, *more)
+                told = self.plan("search", *words, *more, "--memory-limit", "1e-6")
+                self.assertEqual(told.code, zpp.ENVIRONMENT, told)
+                said = re.search(r"fits \(the least needs (\S+) GiB\): .* needs less memory \((.*); docs/howto/"
+                                 r"memory.md\)", told.stderr)
+                self.assertIsNotNone(said, told)
+                self.assertEqual(said[1], in_gibibytes(need))
+                self.assertIsNotNone(self.least(*words, *more, "--memory-limit", said[1]))
+                needs = {}
+                for option in [*every, *(no for no, flag in turned_off.items() if flag in more)]:
+                    kept = [word for word in more if word != turned_off.get(option)]
+                    if option.split()[0] not in more:
+                        needs[option] = self.least(*words, *kept, *option.split())
+                less = {option: size for option, size in needs.items() if size is not None and size < need}
+                self.assertIn(among, less)
+                turn = sorted(less, key=lambda option: (less[option], option))
+                self.assertEqual(said[2], ", ".join(f"{option}: {in_gibibytes(less[option])} GiB" for option in turn))
+
+    def test_a_search_names_bits_that_nothing_keeps(self):
+        told = self.plan("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--minimum-gradient-bits", "17")
+        self.assertEqual(told.code, zpp.ENVIRONMENT, told)
+        self.assertIn("keeps the bits asked for: lower --minimum-weight-bits (8) and --minimum-gradient-bits (17), ",
+                      told.stderr)
+        self.assertNotIn("GiB", told.stderr)
 
     def test_a_search_of_what_cannot_be_suggests_nothing(self):
         told = self.plan("search", *MODEL, "--nodes", "2", "--update-in-backward", "--clip-grad", "1")
@@ -291,9 +323,11 @@ class Configurations(Program):
     def test_one_node_of_a_sold_gpu_needs_no_links(self):
         """Its times are those of one node of any such cluster, and say what binds the step and how much of it."""
         for words in (["--nodes", "2"], []):
-            self.refused("time", *MODEL, "--gpu", "h200", *words, parts=("--node-gbit is missing", "plan one node"))
-        self.refused("breakeven", *MODEL, "--gpu", "h200", "--nodes", "1",
-                     parts=("breakeven tries rates between nodes",))
+            self.refused("time", *MODEL, "--gpu", "h200", *words,
+                         parts=("--node-gbit is missing", "--nodes 1, need none"))
+        for named in (["--gpu", "h200"], ["--gpu", "h200", "--node-gbit", "400"], ["--cluster", self.CLUSTER]):
+            self.refused("breakeven", *MODEL, *named, "--nodes", "1",
+                         parts=("plan.nodes 1: breakeven tries rates between nodes", "search --goal time"))
         job = [*MODEL, "--nodes", "1", "--gpu", "h200"]
         result, told = self.planned("time", *job)
         _, linked = self.planned("time", *job, "--node-gbit", "400")
@@ -302,7 +336,7 @@ class Configurations(Program):
         bound, share = re.search(r", bound by ([a-z ]+) \((\d+) % of the step\)\n", result.stdout).groups()
         self.assertEqual(bound, told["time"]["bound"])
         self.assertTrue(12 < int(share) <= 100, "the largest of eight parts")
-        self.check_ok(self.plan("search", *job, "--output", self.out))
+        self.check_ok(self.plan("search", *job, "--goal", "time", "--output", self.out))
 
     def test_the_share_of_what_binds_a_step_is_of_the_step(self):
         """With an engine too that hides only a part of what it sends."""
@@ -312,6 +346,33 @@ class Configurations(Program):
             share = re.search(r", bound by compute \((\d+) % of the step\)\n", result.stdout)[1]
             time = told["time"]
             self.assertEqual(int(share), round(100 * time["compute_seconds"] / time["step_seconds"]), cluster)
+
+    def test_the_vocabulary_that_is_planned_is_said(self):
+        """Where neither the model nor its data say which, by every command that plans a model."""
+        cluster = ["--cluster", self.CLUSTER]
+        model = ["--num-layers", "4", "--hidden-size", "128", "--bf16", "--nodes", "2"]
+        for command in ([], ["search"], ["time", *cluster], ["compare", *cluster], ["breakeven", *cluster]):
+            for words, said in (([], True), (["--vocab-size", "1000"], False)):
+                result = self.check_ok(self.plan(*command, *model, *words, "--output", self.out))
+                self.assertEqual("No vocabulary is given, so the model has the 64 tokens of zpp_train's synthetic "
+                                 "data: --vocab-size" in " ".join(result.stdout.split()), said, (command, words))
+
+    def test_a_search_of_one_node_is_for_time(self):
+        """Bytes across nodes are the same in all of its rows, none."""
+        file = self.folder / "search.json"
+        result = self.plan("search", *MODEL, "--nodes", "1", "--gpu", "h200", "--output", self.out, "--json", file)
+        self.assertEqual(result.stderr, "zpp_plan: info: no --goal: rows are in the order of their time, since nothing "
+                         "crosses nodes\n")
+        told = json.loads(file.read_text())
+        seconds = told["candidates"]["seconds"]
+        self.assertEqual(seconds, sorted(seconds))
+        for words in (["--nodes", "1,2", "--gpu", "h200", "--node-gbit", "400"], ["--nodes", "1"],
+                      ["--nodes", "1", "--gpu", "h200", "--goal", "memory"]):
+            result = self.planned("search", *MODEL, *words)[1]
+            order = result["candidates"]["memory" if "memory" in words else "bytes_inter_node"]
+            self.assertGreater(len(order), 2)
+            if "1,2" not in words:
+                self.assertEqual(order, sorted(order), words)
 
     def test_search_says_which_batch_it_plans(self):
         for words, said in (([], True), (["--micro-batch-size", "1"], False), (["--global-batch-size", "16"], False)):

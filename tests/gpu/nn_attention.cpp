@@ -255,7 +255,8 @@ TEST(GpuAttentionChoice, SmallerShapesNeedNoMoreMemory) {
   }
 }
 
-/// Plans are made where no cuDNN can be asked: their workspaces are those that it asks for.
+/// Plans are made where no cuDNN can be asked: their workspaces are those that it asks for, where
+/// nothing is padded.
 TEST(GpuAttentionChoice, PlansCountTheWorkspaceThatCudnnAsksFor) {
   if (cuda_ops::fused_attention().path == nullptr) {
     GTEST_SKIP() << cuda_ops::fused_attention().absence;
@@ -266,6 +267,8 @@ TEST(GpuAttentionChoice, PlansCountTheWorkspaceThatCudnnAsksFor) {
         AttentionShape shape = shape_of(128, length);
         shape.sequences = sequences;
         shape.deterministic = deterministic;
+        EXPECT_EQ(gpu().nn->attention_name(shape, Dtype::bf16),
+                  cuda_ops::fused_attention().path->name());
         EXPECT_EQ(gpu().nn->attention_workspace(shape, Dtype::bf16),
                   planned_sizes(Backend::cuda).attention_workspace(shape, Dtype::bf16))
             << text_of(shape, Dtype::bf16) << (deterministic ? ", deterministic" : "");
