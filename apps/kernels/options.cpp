@@ -52,6 +52,15 @@ std::vector<config::Option> option_table(Options& o) {
        .help = "Vocabulary of embedding, head and cross-entropy",
        .unit = "tokens",
        .range = at_least(2)},
+      {.path = "cache",
+       .flag = "--cache",
+       .field = &o.cache,
+       .help =
+           "Size of the largest cache, for operands rotate through four times as much; 0: as the "
+           "machine lists it, which in a virtual machine may be far more than it has",
+       .unit = "bytes",
+       .range = config::between(0, 0x1p40),
+       .binary_suffix = true},
       {.path = "maximum_seconds",
        .flag = "--max-seconds",
        .field = &o.maximum_seconds,

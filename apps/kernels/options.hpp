@@ -24,6 +24,7 @@ struct Options {
   std::size_t values = 0;
   std::string shape = "auto";
   std::size_t vocab = 50'257;
+  std::size_t cache = 0;  ///< bytes; 0: of the machine's largest
   double maximum_seconds = 0.5;
   std::size_t samples = 0;
   std::size_t seed = 1;

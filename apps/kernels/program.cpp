@@ -43,7 +43,7 @@ class KernelsProgram {
     const ComputeDevice device =
         settings_.choice.backend == Backend::cuda ? Device::cuda(gpu) : Device::host();
     outcome_.threads = HostRuntime::threads();
-    outcome_.cache_bytes = cache_bytes(device, gpu);
+    outcome_.cache_bytes = options_.cache > 0 ? options_.cache : cache_bytes(device, gpu);
     bench_.emplace(device, kCachesFilled * outcome_.cache_bytes, settings_.repetition);
   }
 

@@ -38,7 +38,7 @@ struct Row {
 
 struct Outcome {
   std::size_t threads = 0;      ///< of the host's kernels
-  std::size_t cache_bytes = 0;  ///< of the largest cache
+  std::size_t cache_bytes = 0;  ///< of the largest cache, as listed or given
   std::vector<Ceiling> ceilings;
   std::vector<Row> rows;
 

@@ -12,7 +12,9 @@ import zpp
 
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 PROGRAM = str(zpp.BIN / "zpp_kernels")
-SMALL = ["--values", "20000", "--shape", "2x16x64x2", "--vocab", "101", "--images", "3", "--samples", "6"]
+# Machines list caches of hundreds of megabytes, which take seconds to fill for each kernel.
+CACHE = ["--cache", "4M"] if zpp.BACKEND == "host" else []
+SMALL = [*CACHE, "--values", "20000", "--shape", "2x16x64x2", "--vocab", "101", "--images", "3", "--samples", "6"]
 # The head's width of a GPU's fused attention and the hidden size of its embedding are multiples of 8.
 CODECS = ["int8:256", "int4:128"]
 KERNELS = {"copy", "clear", "convert", "encode", "decode", "decode_add", "decode_reduce", "decode_reduce_encode",
@@ -105,6 +107,14 @@ class Kernels(zpp.TestCase):
             self.assertAlmostEqual(got * 1e6, value, delta=1e-9 * value)
         checked = self.check_ok(zpp.check_trace(self.out / "kernels.h5"))
         self.assertEqual(checked.stdout, "VALID\n")
+
+    def test_the_machines_cache_is_taken_unless_another_is_given(self):
+        copy = ["--values", "20000", "--samples", "5", "--filter", "^copy/", "--dtype", "fp32"]
+        for words, cache in (([], None), (["--cache", "5M"], 5 << 20)):
+            _, found = self.measured(*copy, *words)
+            self.assertEqual(found["cache_bytes"] == 5 << 20, cache is not None)
+            (row,) = found["rows"]
+            self.assertEqual(row["sets"], min(4096, -(-4 * found["cache_bytes"] // (row["read"] + row["written"]))))
 
     def test_samples_end_when_known_or_when_time_is_up(self):
         _, found = self.measured(*SMALL[:-2], "--max-seconds", "0.02", "--filter", "^(copy|encode)/")

@@ -12,7 +12,7 @@ PROGRAM = str(zpp.TEST_BIN / "kernels_broken")
 class Broken(zpp.TestCase):
     def run_program(self, kernel, codec):
         path = self.folder / "kernels.json"
-        command = [PROGRAM, "--backend", "host", "--values", "64K", "--samples", "5", "--codec", codec,
+        command = [PROGRAM, "--backend", "host", "--cache", "4M", "--values", "64K", "--samples", "5", "--codec", codec,
                    "--filter", f"^({kernel})/",
                    "--output", self.out, "--json", path]
         return zpp.Process(command, cwd=self.folder).end(), path

@@ -1,4 +1,4 @@
-# ctest: name=kernels_trace labels=cli timeout=240
+# ctest: name=kernels_trace labels=cli timeout=120
 """zpp-validate check on a trace of zpp_kernels: VALID as it is, and INVALID with the reason for each number in it that
 is changed."""
 
@@ -19,10 +19,9 @@ class Trace(zpp.TestCase):
     def setUp(self):
         super().setUp()
         command = [PROGRAM, "--backend", "host", "--values", "10000", "--shape", "1x8x32x2", "--vocab", "33",
-                   "--samples", "5",
+                   "--samples", "5", "--cache", "4M",
                    "--dtype", "fp32,bf16", "--images", "3", "--output", self.out]
-        # Each kernel's arrays are larger than the caches: gigabytes, where a processor has hundreds of megabytes.
-        self.check_ok(zpp.Process(command, cwd=self.folder).end(timeout=200))
+        self.check_ok(zpp.Process(command, cwd=self.folder).end())
 
     def judged(self, change):
         path = self.folder / "changed.h5"

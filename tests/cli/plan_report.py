@@ -19,7 +19,7 @@ RUNS = {
               ["Collectives by size"]),
     "fabric": (2, ["zpp_fabric", "--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"],
                ["Typical links", "Placement"]),
-    "kernels": (1, ["zpp_kernels", "--filter", "^copy", "--values", "100000", "--max-seconds", "0.01"],
+    "kernels": (1, ["zpp_kernels", "--filter", "^copy", "--values", "100000", "--max-seconds", "0.01", "--cache", "4M"],
                 ["Ceilings", "Kernels"]),
 }
 PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16",

@@ -93,7 +93,7 @@ class Traces(zpp.TestCase):
     def test_kernels(self):
         self.check_ok(zpp.Process([zpp.BIN / "zpp_kernels", "--backend", "host", "--values", "10000",
                                    "--shape", "1x8x32x2", "--vocab", "33",
-                                   "--samples", "5", "--output", self.out], cwd=self.folder).end(timeout=200))
+                                   "--samples", "5", "--cache", "4M", "--output", self.out], cwd=self.folder).end())
         self.check("kernels.h5")
 
     def test_convergence(self):

@@ -45,7 +45,7 @@ class Summarize(zpp.TestCase):
             "sweep": (self.launch(2, "zpp_sweep", *SWEEP, "sweep"), ["all_gather: ", "0 wrong values"]),
             "fabric": (self.launch(2, "zpp_fabric", *FABRIC, "fabric"), ["intra-node latency: median", "0 faults"]),
             "kernels": (self.launch(1, "zpp_kernels", "--filter", "^copy", "--values", "100000",
-                                    "--max-seconds", "0.01", "kernels"),
+                                    "--max-seconds", "0.01", "--cache", "4M", "kernels"),
                         ["ceilings: memcpy "]),
             "converge": (synthetic_converge.write(self.folder / "converge" / "converge.h5", *synthetic_converge.make()),
                          ["text: 4 settings, 24 runs, 6 seeds", "1 of 1 contracts hold", "counted as predicted"])}
