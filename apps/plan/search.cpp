@@ -159,22 +159,28 @@ std::string minima_text(const SearchJob& asked) {
 /// One line: what is missing, and what helps.
 std::string why_nothing_fits(SearchJob& asked, const std::vector<config::Option>& given,
                              const std::vector<comm::Topology>& topologies) {
+  SearchJob of_any_bits = asked;
+  of_any_bits.minimum_weight_bits = of_any_bits.minimum_gradient_bits = 0;
+  const std::optional<std::size_t> possible = least_need(of_any_bits, given, topologies);
+  if (!possible) {
+    return "no configuration of the space is possible: some of the flags exclude each other, and "
+           "zpp_train with them says which: leave one out";
+  }
   const std::optional<std::size_t> least = least_need(asked, given, topologies);
   if (!least) {
     return fmt::format(
-        "no configuration of the space is possible and keeps the bits asked for: {}leave flags out "
-        "that decide something",
+        "no configuration of the space keeps the bits asked for: {}or leave flags "
+        "out that decide something",
         minima_text(asked));
   }
   return fmt::format(
              "no configuration of the space fits (the least needs {}): raise {}, {}take more "
-             "nodes, "
-             "or leave flags out that decide something",
+             "nodes, or leave flags out that decide something",
              gibibytes(*least),
              asked.base.job.config.device_memory_limit > 0
                  ? "--memory-limit and --device-memory-limit"
                  : "--memory-limit",
-             minima_text(asked)) +
+             *possible < *least ? minima_text(asked) : "") +
          memory_options(asked, given, topologies, *least);
 }
 

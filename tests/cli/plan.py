@@ -134,7 +134,7 @@ class Estimates(Program):
     def test_a_search_names_bits_that_nothing_keeps(self):
         told = self.plan("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--minimum-gradient-bits", "17")
         self.assertEqual(told.code, zpp.ENVIRONMENT, told)
-        self.assertIn("keeps the bits asked for: lower --minimum-weight-bits (8) and --minimum-gradient-bits (17), ",
+        self.assertIn("keeps the bits asked for: lower --minimum-weight-bits (8) and --minimum-gradient-bits (17), or ",
                       told.stderr)
         self.assertNotIn("GiB", told.stderr)
 
@@ -142,6 +142,8 @@ class Estimates(Program):
         told = self.plan("search", *MODEL, "--nodes", "2", "--update-in-backward", "--clip-grad", "1")
         self.assertEqual(told.code, zpp.ENVIRONMENT, told)
         self.assertNotIn("needs less memory", told.stderr)
+        self.assertIn("no configuration of the space is possible: some of the flags exclude each other", told.stderr)
+        self.assertNotIn("minimum-weight-bits", told.stderr)
 
     def test_tables_of_images_are_planned(self):
         """Of kept ones and of those that units which persist send: as the checker derives them, and a search as an

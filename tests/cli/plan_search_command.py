@@ -156,13 +156,29 @@ class Searches(Program):
         result = self.plan("search", *MODEL, "--memory-limit", "0.0001", "--output", self.out)
         self.assertEqual(result.code, zpp.ENVIRONMENT, result)
         self.assertEqual(len(result.errors("zpp_plan")), 1, result)
-        self.assertIn("raise --memory-limit, lower --minimum-weight-bits (8), take", result.errors("zpp_plan")[0])
         self.assertEqual(zpp.read_trace(self.out / "plan.h5")[0]["verdict"], "INVALID: no configuration fits")
-        for words, part in ((["--minimum-gradient-bits", "16"],
-                             "lower --minimum-weight-bits (8) and --minimum-gradient-bits (16), take"),
-                            (["--weight-codec", "int4:64"], "raise --memory-limit, take")):
-            result = self.plan("search", *MODEL, "--memory-limit", "0.0001", "--output", self.out, *words)
-            self.assertIn(part, result.errors("zpp_plan")[0])
+
+    def test_minima_of_bits_are_named_where_lower_ones_need_less(self):
+        """Else they are not what is in the way."""
+        def least(*words):
+            return min(row["memory"] for row in self.rows(self.planned("search", *MODEL, *words)[1]))
+
+        bits = "--minimum-gradient-bits"
+        named = []
+        for words, minima in (([], "--minimum-weight-bits (8)"),
+                              (["--zero-stage", "3", bits, "16"], f"--minimum-weight-bits (8) and {bits} (16)"),
+                              (["--no-zero-quantized-weights", bits, "4"], ""),
+                              (["--zero-stage", "3", "--weight-codec", "int4:64"], "")):
+            result = self.plan("search", *MODEL, *words, "--memory-limit", "0.0001", "--output", self.out)
+            (error,) = result.errors("zpp_plan")
+            others = words[:words.index(bits)] if bits in words else words
+            lower = least(*others, bits, "0", "--minimum-weight-bits", "0") < least(*words)
+            named.append(lower)
+            if lower:
+                self.assertIn(f"raise --memory-limit, lower {minima}, take more nodes", error)
+            else:
+                self.assertIn("raise --memory-limit, take more nodes", error)
+        self.assertEqual(set(named), {True, False})
 
     def test_times_of_several_numbers_of_nodes(self):
         clusters = zpp.SOURCE / "inputs" / "clusters"
