@@ -113,13 +113,8 @@ int run_break_even(int argc, char** argv) {
     take_job(asked.on.job, given);
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = topology_on_cluster(asked.on, given);
-    if (topology.node_count == 1) {
-      throw Error(
-          ExitCode::usage,
-          "plan.nodes 1: breakeven tries rates between nodes, and nothing crosses them: give "
-          "--nodes with 2 or more; or zpp_plan search --goal time orders configurations of one "
-          "node by their time");
-    }
+    require_several_nodes(topology,
+                          "breakeven tries rates between nodes, and nothing crosses them");
     variants = variants_of(asked.on, topology, given, "breakeven");
   };
   app.run_alone = [&](const app::Call& call) {

@@ -105,6 +105,15 @@ comm::Topology topology_on_cluster(ClusterJob& job, const std::vector<config::Op
   return topology_of(job.job);
 }
 
+void require_several_nodes(const comm::Topology& topology, std::string_view why) {
+  if (topology.node_count > 1) return;
+  throw Error(
+      ExitCode::usage,
+      fmt::format("plan.nodes 1: {}: give --nodes with 2 or more; or zpp_plan search --goal "
+                  "time orders configurations of one node by their time",
+                  why));
+}
+
 config::Machine machine_for(const ClusterJob& job, const comm::Topology& topology) {
   return machine_for(topology, /*rdma=*/job.cluster.rails.lanes.size() <= 1);
 }

@@ -38,6 +38,9 @@ void require_cluster(ClusterJob& job, const std::vector<config::Option>& given);
 /// the cluster's. Warns of what its times are not of. Throws Error.
 comm::Topology topology_on_cluster(ClusterJob& job, const std::vector<config::Option>& given);
 
+/// Refuses one node, for a command about what crosses nodes: `why` it has no answer.
+void require_several_nodes(const comm::Topology& topology, std::string_view why);
+
 /// The cluster's, or without one that of machine_for(topology): rails that have rates for several
 /// lanes are of sockets.
 config::Machine machine_for(const ClusterJob& job, const comm::Topology& topology);

@@ -36,12 +36,9 @@ std::vector<config::Option> options(Request& asked) {
 comm::Topology topology_for(ClusterJob& asked, const std::vector<config::Option>& given) {
   const comm::Topology topology =
       asked.source.is_named() ? topology_on_cluster(asked, given) : topology_of(asked.job);
-  if (topology.node_count > 1) return topology;
-  throw Error(
-      ExitCode::usage,
-      "plan.nodes 1: nothing leaves a node, and compare says what ZeRO++ saves of what does: "
-      "give --nodes with 2 or more; or zpp_plan search --goal time orders configurations of one "
-      "node by their time");
+  require_several_nodes(topology,
+                        "nothing leaves a node, and compare says what ZeRO++ saves of what does");
+  return topology;
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -92,22 +91,25 @@ constexpr std::array kMemoryOptions{
                           zero::HpzDevice::cpu;
                  }}};
 
-/// What the least configuration of the spaces needs, bytes of a rank; nothing where none keeps the
-/// bits that are asked for.
+plan::SearchResult search_on(const comm::Topology& topology, const SearchJob& asked,
+                             const std::vector<config::Option>& given,
+                             const plan::StepSeconds& seconds = {}) {
+  const config::TrainConfig& base = asked.base.job.config;
+  const config::Machine machine = machine_for(asked.base, topology);
+  return plan::search(base, space_of(asked, given, topology, machine), topology, machine,
+                      data::vocab_size(base.data), limits_of(asked), seconds);
+}
+
+/// The least that is needed on one of the topologies, bytes of a rank; nothing where no
+/// configuration keeps the bits that are asked for.
 std::optional<std::size_t> least_need(const SearchJob& asked,
                                       const std::vector<config::Option>& given,
                                       const std::vector<comm::Topology>& topologies) {
-  const config::TrainConfig& base = asked.base.job.config;
-  const std::size_t vocab = data::vocab_size(base.data);
-  std::size_t least = std::numeric_limits<std::size_t>::max();
+  std::optional<std::size_t> least;
   for (const comm::Topology& topology : topologies) {
-    const config::Machine machine = machine_for(asked.base, topology);
-    const plan::SearchSpace space = space_of(asked, given, topology, machine);
-    const auto found =
-        plan::search(base, space, topology, machine, vocab, limits_of(asked), /*seconds=*/{});
-    least = std::min(least, found.least_memory);
+    const std::optional<std::size_t> need = search_on(topology, asked, given).least_memory;
+    if (need && (!least || *need < *least)) least = need;
   }
-  if (least == std::numeric_limits<std::size_t>::max()) return std::nullopt;
   return least;
 }
 
@@ -193,21 +195,17 @@ plan::StepSeconds step_seconds_function(const SearchJob& asked, const comm::Topo
 ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topologies,
                     const app::Call& call) {
   const app::OutputLock lock = app::preflight_outputs(call);
-  const config::TrainConfig& base = asked.base.job.config;
-  const std::size_t vocab = data::vocab_size(base.data);
   std::vector<Found> found;
   for (const comm::Topology& topology : topologies) {
-    const config::Machine machine = machine_for(asked.base, topology);
-    const plan::SearchSpace space = space_of(asked, call.options(), topology, machine);
-    found.push_back({topology, plan::search(base, space, topology, machine, vocab, limits_of(asked),
-                                            step_seconds_function(asked, topology))});
+    found.push_back({topology, search_on(topology, asked, call.options(),
+                                         step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
   std::string text = to_text(found, asked.rows, call.options());
   text += assumptions_text(asked.base.job, call.options());
   std::fputs(text.c_str(), stdout);
   trace::TraceData head = app::run_trace(call);
-  head.seed = base.seed;
+  head.seed = asked.base.job.config.seed;
   const bool none =
       std::ranges::all_of(found, [](const Found& each) { return each.result.fitting == 0; });
   if (none) head.verdict = "INVALID: no configuration fits";

@@ -122,9 +122,9 @@ nlohmann::json json_of(const Option& option, const std::string& text, const std:
 
 /// What helps whoever gave an unknown text, in brackets. Empty where nothing is known.
 std::string hint_for_value(const Option& option, const std::string& text) {
-  for (const auto& [other, here] : option.other_values) {
-    if (lower(text) == other) return fmt::format(" (give {})", here);
-  }
+  const auto other = std::ranges::find(option.other_values, lower(text),
+                                       &std::pair<std::string, std::string>::first);
+  if (other != option.other_values.end()) return fmt::format(" (give {})", other->second);
   const std::string meant = alike(text, choices_of(option));
   return meant.empty() ? "" : fmt::format(" (nearest: {})", meant);
 }

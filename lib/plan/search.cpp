@@ -171,13 +171,15 @@ void add_best(std::vector<Planned>& best, Planned planned) {
   best.push_back(std::move(planned));
 }
 
-/// Whether the candidate is within the limits. Counts what the least of those takes that keep the
-/// bits.
-bool is_within(const SearchLimits& limits, const Candidate& candidate, SearchResult& result) {
+/// Counts a possible candidate in `result`, and says whether it is within the limits.
+bool count(const Candidate& candidate, const SearchLimits& limits, SearchResult& result) {
+  ++result.possible;
   if (candidate.weight_bits < limits.weight_bits) return false;
   if (candidate.gradient_bits < limits.gradient_bits) return false;
-  result.least_memory = std::min(result.least_memory, candidate.memory);
-  return limits.memory == 0 || candidate.memory <= limits.memory;
+  result.least_memory = std::min(result.least_memory.value_or(candidate.memory), candidate.memory);
+  const bool fits = limits.memory == 0 || candidate.memory <= limits.memory;
+  if (fits) ++result.fitting;
+  return fits;
 }
 
 /// Candidate that sends `step` bytes and holds `memory`.
@@ -245,13 +247,11 @@ void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
         if (!config) continue;
         for (const bool recompute : space.recompute) {
           config->model.recompute_activations = recompute;
-          ++result.possible;
           PlannedRun run(*config, topology, source_vocab_size);
           run.use_codecs_of(ordinary_step(config->zero));
           Candidate candidate =
               candidate_of(*config, step_bytes(run), device_bytes(run.memory()), run.model());
-          if (!is_within(limits, candidate, result)) continue;
-          ++result.fitting;
+          if (!count(candidate, limits, result)) continue;
           if (seconds.are_given()) candidate.seconds = seconds.alone(run);
           add_best(best, {std::move(candidate), {}, 0});
         }
@@ -291,12 +291,10 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
       const SharedPlan plan = plans->plan(config->zero, optim::kept_by(config->optimizer));
       for (const bool recompute : space.recompute) {
         config->model.recompute_activations = recompute;
-        ++result.possible;
         const model::Description& model = computations.of(*config);
         Candidate candidate =
             candidate_of(*config, plan.step, plan.state + plan.arena + model.memory, model);
-        if (!is_within(limits, candidate, result)) continue;
-        ++result.fitting;
+        if (!count(candidate, limits, result)) continue;
         add_best(by_route[seconds.are_given() ? route_of(exchange, config->zero) : Route{}],
                  {std::move(candidate), plan, seconds.are_given() ? plan.copied_over_link : 0});
       }

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,12 +91,10 @@ struct SearchLimits {
 };
 
 struct SearchResult {
-  std::size_t considered = 0;  ///< combinations of the space
-  std::size_t possible = 0;    ///< that resolve() takes, each once
-  std::size_t fitting = 0;     ///< within the limits
-  /// Least bytes of a rank of those that keep the bits of the limits; the largest number without
-  /// any.
-  std::size_t least_memory = std::numeric_limits<std::size_t>::max();
+  std::size_t considered = 0;               ///< combinations of the space
+  std::size_t possible = 0;                 ///< that resolve() takes, each once
+  std::size_t fitting = 0;                  ///< within the limits
+  std::optional<std::size_t> least_memory;  ///< bytes of a rank, of those that keep enough bits
   /// Fitting ones of which no other sends no more inside and across nodes, computes and holds no
   /// more, keeps no fewer bits and, where times are asked for, takes no longer: with the first of
   /// equals. In no order.
