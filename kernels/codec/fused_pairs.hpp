@@ -23,6 +23,7 @@ ReduceEncode::Fused find_pair(std::string_view from, std::string_view to) {
       {Int8::name, Int8::name, Kernel<Int8, Int8>::run},
       {Int8::name, Int4::name, Kernel<Int8, Int4>::run},
       {Int4::name, Int4::name, Kernel<Int4, Int4>::run},
+      {Int4::name, Int8::name, Kernel<Int4, Int8>::run},
   };
   for (const Pair& pair : kPairs) {
     if (pair.from == from && pair.to == to) return pair.run;

@@ -66,7 +66,8 @@ TEST(FusedPairs, AreTheIntegersOfTheTwoHops) {
   EXPECT_EQ(path("int8", "int8"), "fused");
   EXPECT_EQ(path("int8", "int4"), "fused");
   EXPECT_EQ(path("int4", "int4:64"), "fused");
-  EXPECT_EQ(path("int4", "int8"), "composed");
+  EXPECT_EQ(path("int4:128", "int8:256"), "fused");
+  EXPECT_EQ(path("int8", "int6"), "composed");
   EXPECT_EQ(path("none", "none"), "composed");
 }
 
