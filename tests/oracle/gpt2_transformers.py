@@ -1,9 +1,13 @@
-# ctest: name=gpt2_transformers timeout=300 labels=oracle
+# ctest: name=gpt2_transformers timeout=300 labels=oracle,torch
 """The GPT's weights in `transformers`, on PyTorch: what a run exports has its loss there, and a GPT-2 that was made
 there has its loss here, to 1e-4 in fp32. Another model's weights are told apart. Skipped without either package."""
 
 import subprocess
 import sys
+
+import other_python
+
+other_python.with_modules("torch", "transformers", "numpy", "h5py")
 
 import zpp
 
@@ -51,7 +55,4 @@ class Transformers(zpp.TestCase):
 
 
 if __name__ == "__main__":
-    if script("make", "/dev/null/nowhere").returncode == zpp.ENVIRONMENT:
-        print("skipped: torch and transformers are not installed")
-        sys.exit(zpp.SKIPPED)
     zpp.main()
