@@ -90,10 +90,9 @@ class GroupMaker {
           std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
       std::ranges::copy(std::as_bytes(std::span(texts[first])), bytes.begin());
     };
-    return comm::make_nccl_communicator(
-        name, members.rank, std::move(members.links), device_,
-        {.node = topology_.node_of(options_.rank), .emulated = false, .one_host = false},
-        {.lanes = lanes, .copy_engines = routes_.copy_engines}, from_first_rank);
+    return comm::make_nccl_communicator(name, members.rank, std::move(members.links), device_,
+                                        {.lanes = lanes, .copy_engines = routes_.copy_engines},
+                                        from_first_rank);
   }
 
  private:

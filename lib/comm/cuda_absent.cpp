@@ -9,8 +9,8 @@ bool nccl_can_take_rdma() { return false; }
 bool nccl_can_take_copy_engines() { return false; }
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::string, int, std::vector<LinkClass>,
-                                                     const Device&, const NcclNode&,
-                                                     const NcclRoutes&, const FromFirstRank&) {
+                                                     const Device&, const NcclRoutes&,
+                                                     const FromFirstRank&) {
   throw Error(ExitCode::environment, no_gpu_reason());
 }
 

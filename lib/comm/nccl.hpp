@@ -14,13 +14,6 @@
 
 namespace zeropp::comm {
 
-/// Node of this rank, for the routes that NCCL may choose.
-struct NcclNode {
-  int node = 0;
-  bool emulated = false;  ///< nodes are declared: routes inside the machine may not cross them
-  bool one_host = false;  ///< all ranks share one machine
-};
-
 /// Routes of a group's bytes.
 struct NcclRoutes {
   std::size_t lanes = 1;  ///< communicators that share messages to other nodes (lanes.hpp)
@@ -43,16 +36,12 @@ bool nccl_can_take_copy_engines();
 using FromFirstRank = std::function<void(std::span<std::byte> bytes)>;
 
 /// A communicator of rank `rank` of a group, whose ranks `links` leads to; every one of them calls
-/// it, with the same `routes`.
-/// Sets NCCL's environment before the first call that reads it: NCCL_NVLS_ENABLE=0,
-/// and with emulated nodes NCCL_HOSTID by node (neither shared memory nor peer-to-peer copies cross
-/// them) and, on one machine, NCCL_SOCKET_IFNAME=lo; what the user has set stays. `device` is the
-/// current GPU of the process. Throws Error(environment) with the remedy; where other ranks do not
-/// come, the watchdog ends the job (lib/comm/watchdog.hpp).
+/// it, with the same `routes`. `device` is the current GPU of the process. Throws
+/// Error(environment) with the remedy; where other ranks do not come, the watchdog ends the job
+/// (lib/comm/watchdog.hpp).
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
                                                      std::vector<LinkClass> links,
-                                                     const Device& device, const NcclNode& node,
-                                                     const NcclRoutes& routes,
+                                                     const Device& device, const NcclRoutes& routes,
                                                      const FromFirstRank& from_first_rank);
 
 }  // namespace zeropp::comm

@@ -20,6 +20,7 @@
 #include "lib/comm/mpi_control.hpp"
 #include "lib/comm/mpi_handle.hpp"
 #include "lib/comm/nccl.hpp"
+#include "lib/comm/program_environment.hpp"
 #include "lib/comm/staged_communicator.hpp"
 #include "lib/comm/watchdog.hpp"
 
@@ -62,13 +63,12 @@ Host find_host(MPI_Comm world, int launched_rank) {
 /// The transport chosen by `options`, over the ranks of `handle`.
 std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle handle,
                                                 std::vector<LinkClass> links,
-                                                const GroupOptions& options, const NcclNode& node,
-                                                std::size_t lanes) {
+                                                const GroupOptions& options, std::size_t lanes) {
   if (options.transport == Transport::nccl) {
     int rank = 0;
     check(MPI_Comm_rank(handle.get(), &rank));
     return make_nccl_communicator(
-        name, rank, std::move(links), options.device, node,
+        name, rank, std::move(links), options.device,
         {.lanes = lanes, .copy_engines = options.copy_engines, .peer_stores = options.peer_stores},
         [&](std::span<std::byte> bytes) {
           check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, handle.get()));
@@ -104,6 +104,7 @@ struct World::State {
 };
 
 World::World(int& argc, char**& argv) {
+  set_cuda_environment();
   int provided = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
   // Communicators made from these inherit the handler.
@@ -235,7 +236,11 @@ void check_options(const GroupOptions& options, const Topology& layout, int rank
 class World::GroupMaker {
  public:
   GroupMaker(const State& state, const GroupOptions& options)
-      : state_(state), options_(options), own_(state.control->rank()) {}
+      : state_(state), options_(options), own_(state.control->rank()) {
+    if (options.transport != Transport::nccl) return;
+    set_nccl_environment(
+        {local_rank(own_).node, state_.topology.emulated, state_.host.ranks == state_.size});
+  }
 
   /// World, node, rail and secondary partition.
   [[nodiscard]] Groups of_job() const {
@@ -308,10 +313,9 @@ class World::GroupMaker {
                       : local_rank(rank).node == local_rank(own_).node ? LinkClass::intra_node
                                                                        : LinkClass::inter_node);
     }
-    return make_communicator(
-        name, zeropp::comm::split(state_.control->comm(), color_of(own_), own_), std::move(links),
-        options_,
-        {local_rank(own_).node, state_.topology.emulated, state_.host.ranks == state_.size}, lanes);
+    return make_communicator(name,
+                             zeropp::comm::split(state_.control->comm(), color_of(own_), own_),
+                             std::move(links), options_, lanes);
   }
 
   const State& state_;

@@ -20,11 +20,11 @@ class Watchdog;
 
 class World {
  public:
-  /// Initialises MPI (funneled), also in a process that no launcher started, and starts the
-  /// watchdog (lib/comm/watchdog.hpp); finalises both when
-  /// destroyed, except by an exception that may be this rank's alone (MPI_Finalize would wait for
-  /// the others): make it outside of the try block. One such World a process; groups do not outlive
-  /// it.
+  /// Sets the environment for CUDA (program_environment.hpp), initialises MPI (funneled), also in a
+  /// process that no launcher started, and starts the watchdog (lib/comm/watchdog.hpp); finalises
+  /// both when destroyed, except by an exception that may be this rank's alone (MPI_Finalize would
+  /// wait for the others): make it outside of the try block. One such World a process; groups do
+  /// not outlive it.
   World(int& argc, char**& argv);
   ~World();
   /// The ranks of control() with one `color` as a world of their own, in their order; its topology

@@ -4,12 +4,14 @@
 #include <string>
 
 #include "kernels/core/host_runtime.hpp"
+#include "lib/comm/program_environment.hpp"
 #include "lib/device/runtime.hpp"
 #include "tests/support/gpu.hpp"
 #include "tests/support/test_files.hpp"
 
 int main(int argc, char** argv) {
   using namespace zeropp;
+  comm::set_cuda_environment();
   if (const std::string reason = test::lacking_gpus(1); !reason.empty()) {
     test::print_skipped(reason);
     return test::kSkipped;

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
-#include "lib/base/host_name.hpp"
 #include "lib/comm/cuda/nccl_communicator.hpp"
 
 namespace zeropp::comm {
@@ -23,20 +22,6 @@ namespace {
 bool is_set(const char* name, std::string_view value) {
   const char* const set = std::getenv(name);
   return set != nullptr && set == value;
-}
-
-void set_unless_user_did(const char* name, const std::string& value) {
-  (void)setenv(name, value.c_str(), /*overwrite=*/0);
-}
-
-/// NCCL reads its environment once: what the first call of a process sets stays, because later ones
-/// find it set.
-void set_environment(const NcclNode& node) {
-  // NVLS multicast needs a fabric manager that not every machine runs.
-  set_unless_user_did("NCCL_NVLS_ENABLE", "0");
-  if (!node.emulated) return;
-  set_unless_user_did("NCCL_HOSTID", fmt::format("zeropp-node-{}-{}", node.node, host_name()));
-  if (node.one_host) set_unless_user_did("NCCL_SOCKET_IFNAME", "lo");
 }
 
 }  // namespace
@@ -55,10 +40,8 @@ bool nccl_can_take_copy_engines() {
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
                                                      std::vector<LinkClass> links,
-                                                     const Device& device, const NcclNode& node,
-                                                     const NcclRoutes& routes,
+                                                     const Device& device, const NcclRoutes& routes,
                                                      const FromFirstRank& from_first_rank) {
-  set_environment(node);
   const bool inside = links.size() > 1 && std::ranges::none_of(links, [](LinkClass link) {
                         return link == LinkClass::inter_node;
                       });

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -269,10 +268,6 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 }
 
 std::vector<GpuInfo> ask_for_gpus() {
-  // By default CUDA gives a process eight hardware queues; with more streams than queues, unrelated
-  // streams would wait for each other. The driver reads the variable when it starts; a value that
-  // the user has set stays.
-  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
     (void)cudaGetLastError();
