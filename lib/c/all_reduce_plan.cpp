@@ -65,7 +65,7 @@ void AllReducePlan::execute(ConstView in, View out, StreamHandle stream) {
   if (in.count == 0) return;
   const View sum = workspace_.view(part_, Dtype::fp32, layout_.sum);
   const auto rest = workspace_.span().subspan(layout_.rest);
-  reduction_.run(is_padded() ? with_zeros(in, stream) : in, sum, rest, stream, key());
+  reduction_.run(is_padded() ? with_zeros(in, stream) : in, sum, rest, stream, key(), call());
   const View full = is_padded() ? padded(out.dtype) : out;
   gather_->start(sum, full, rest, stream, key());
   gather_->finish(stream);

@@ -11,9 +11,10 @@ void Plan::register_workspace() {
   registered_ = comm_.groups.register_memory(workspace_, comm_.control);
 }
 
-std::uint64_t Plan::key() const { return derived_key(request_.seed, runs_, 0); }
+std::uint64_t Plan::key() const { return derived_key(request_.seed, call(), 0); }
 
 void Plan::run(const void* in, void* out, StreamHandle stream) {
+  ++calls_;
   if ((in == nullptr && sizes_.in > 0) || (out == nullptr && sizes_.out > 0)) {
     throw Error(ExitCode::usage, "zpp_run: in or out is NULL: give memory of the plan's sizes");
   }

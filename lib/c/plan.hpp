@@ -64,7 +64,9 @@ class Plan {
   [[nodiscard]] bool overlap(const std::byte* in, const std::byte* out) const {
     return in < out + out_bytes() && out < in + in_bytes();
   }
-  /// Key of the draws of this run: another one in every run, the same on all ranks.
+  /// Number of the run, from 0, and key of its draws: another one in every run, the same on all
+  /// ranks. Runs that failed count, since they may have failed on one rank alone.
+  [[nodiscard]] std::uint64_t call() const { return calls_ - 1; }
   [[nodiscard]] std::uint64_t key() const;
 
   zpp_comm& comm_;
@@ -75,7 +77,8 @@ class Plan {
   Sizes sizes_;
   trace::Recorder recorder_;
   std::vector<std::unique_ptr<comm::RegisteredMemory>> registered_;  ///< of workspace_
-  std::uint64_t runs_ = 0;
+  std::uint64_t calls_ = 0;
+  std::uint64_t runs_ = 0;  ///< that did not fail
 };
 
 }  // namespace zeropp::c

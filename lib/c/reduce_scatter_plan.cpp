@@ -30,7 +30,7 @@ void ReduceScatterPlan::check_overlap(const std::byte* in, const std::byte* out)
 void ReduceScatterPlan::execute(ConstView in, View out, StreamHandle stream) {
   const bool direct = request_.output == Dtype::fp32;
   const View sum = direct ? out : View(workspace_.data(), out.count, Dtype::fp32, out.kind);
-  reduction_.run(in, sum, workspace_.span().subspan(sum_bytes()), stream, key());
+  reduction_.run(in, sum, workspace_.span().subspan(sum_bytes()), stream, key(), call());
   if (!direct && out.count > 0) comm_.device.memory_ops->convert(sum, out, stream);
 }
 

@@ -19,20 +19,19 @@ Reduction::Reduction(const collective::Context& context, const PlanRequest& requ
 }
 
 void Reduction::run(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
-                    std::uint64_t key) {
+                    std::uint64_t key, std::uint64_t call) {
+  if (reset_period_ > 0 && call > 0 && call % reset_period_ == 0) forget_errors(stream);
   reduce_->start(full, sum, workspace, stream, key);
   reduce_->finish(stream);
   if (scale_ != 1.0F && sum.count > 0) codec::feedback_ops(backend_).scale(scale_, sum, stream);
-  keep_errors(stream);
+  keep_errors();
 }
 
-void Reduction::keep_errors(StreamHandle stream) {
+void Reduction::keep_errors() {
   if (!feedback_) return;
-  ++runs_;
   for (const auto& errors : feedback_->hops()) {
     if (errors) errors->commit();
   }
-  if (reset_period_ > 0 && runs_ % reset_period_ == 0) forget_errors(stream);
 }
 
 void Reduction::forget_errors(StreamHandle stream) const {

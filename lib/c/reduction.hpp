@@ -20,9 +20,9 @@ class Reduction {
   Reduction(const collective::Context& context, const PlanRequest& request, std::size_t count);
 
   /// Enqueues the reduction. `full`: parts in the planned input dtype; `sum`: `count` elements of
-  /// fp32.
+  /// fp32; `call`: number of the run, from 0, the same on all ranks.
   void run(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
-           std::uint64_t key);
+           std::uint64_t key, std::uint64_t call);
   void forget_errors(StreamHandle stream) const;
   [[nodiscard]] std::size_t workspace_bytes() const { return reduce_->workspace_bytes(); }
   [[nodiscard]] comm::Bytes volume() const { return reduce_->volume(); }
@@ -30,12 +30,11 @@ class Reduction {
 
  private:
   /// Errors of a run are those of the next.
-  void keep_errors(StreamHandle stream);
+  void keep_errors();
 
   Backend backend_;
   float scale_;
   std::size_t reset_period_;
-  std::uint64_t runs_ = 0;
   std::optional<collective::ErrorFeedback> feedback_;
   std::unique_ptr<collective::ReduceScatter> reduce_;
 };

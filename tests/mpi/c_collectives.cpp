@@ -530,6 +530,31 @@ TEST_F(CErrors, CommunicatorsThatCannotBe) {
   EXPECT_THAT(zpp_last_error(), testing::HasSubstr("options is NULL"));
 }
 
+TEST_F(CErrors, ARunThatFailedCounts) {
+  if (both_.ranks() == 1 || over_nccl()) return;  // nothing fails there
+  // Where it failed on one rank alone, later runs draw the same numbers on all ranks nevertheless.
+  const std::size_t count = 256;
+  zpp_plan_options options = test::plan_options(count, "int4:128+sr");
+  options.seed = kSeed;
+  const OwnedPlan plan = test::make_plan(zpp_plan_all_gather, both_.comm, options);
+  const Poisoned part = input(both_, Dtype::fp32, count);
+  Poisoned full(both_.ranks() * count, Dtype::fp32);
+  const test::OnDevice on_device(part);
+  void* const stream = test::stream().handle().native;
+  both_.callbacks.status = 42;
+  const void* const wrong = both_.rank() == 0 ? nullptr : on_device.view.data;
+  const test::OnDevice nothing(full);
+  EXPECT_NE(zpp_run(plan.get(), wrong, nothing.view.data, stream), ZPP_OK);
+  both_.callbacks.status = 0;
+  ASSERT_NO_FATAL_FAILURE(run_once(plan, part, full));
+  comm::Bytes volume;
+  zpp_traffic traffic{};
+  ASSERT_EQ(zpp_plan_traffic(plan.get(), &traffic), ZPP_OK);
+  const Poisoned second = gathered(both_, traffic.algorithm, codec::parse_codec("int4:128+sr"),
+                                   part, Dtype::fp32, derived_key(kSeed, 1, 0), volume);
+  EXPECT_EQ(full.bytes, second.bytes);
+}
+
 TEST_F(CErrors, ACallbackFails) {
   if (both_.ranks() == 1 || over_nccl()) return;  // nothing is sent that way
   const OwnedPlan plan =
