@@ -1,15 +1,37 @@
 """Communicators, plans and codecs of the library as objects. Memory is given as addresses; nothing here needs PyTorch."""
 
 import ctypes
+import functools
+import weakref
 
 from zeropp.library import (ALL_GATHER_BYTES, EXCHANGE, Callbacks, CommOptions, Device, ErrorFeedback, PlanOptions,
                             Traffic, Transport, check, load)
 
 
-class Communicator:
+def _end(destroy, handle, _needed):
+    destroy(handle)
+
+
+class _Owner:
+    """Has a handle of the library, until close(), or until it is collected as garbage."""
+
+    def _own(self, destroy, collected, needed=None):
+        """`needed` outlives the handle. Where `collected` is false, close() alone ends it."""
+        self._handle = ctypes.c_void_p()
+        call = (_end, destroy, self._handle, needed)
+        self._destroy = weakref.finalize(self, *call) if collected else functools.partial(*call)
+        self._destroy.atexit = False  # the end of the process frees everything
+
+    def close(self):
+        if self._handle:
+            self._destroy()
+            self._handle = ctypes.c_void_p()
+
+
+class Communicator(_Owner):
     """One rank of a job. `bootstrap` has all_gather_bytes(part: bytes) -> list of bytes and, for Transport.CALLBACKS,
     exchange(sends, receives, stream), whose messages are (address, bytes, peer). What they raise comes out of the call
-    of the library that needed them."""
+    of the library that needed them. close() comes after that of all plans."""
 
     def __init__(self, rank, size, node_size, bootstrap, device=Device.HOST, transport=Transport.CALLBACKS,
                  rail_lanes=0, copy_engines=-1):
@@ -31,7 +53,9 @@ class Communicator:
                                     EXCHANGE(exchange) if transport == Transport.CALLBACKS else EXCHANGE())
         options = CommOptions(ctypes.sizeof(CommOptions), rank, size, node_size, device, transport, rail_lanes,
                               copy_engines)
-        self._handle = ctypes.c_void_p()
+        # The end of NCCL's communicators waits for the other ranks, which do not collect garbage at the same time.
+        self.collected = transport == Transport.CALLBACKS
+        self._own(load().zpp_comm_destroy, self.collected)
         self.check(load().zpp_comm_create(options, self._callbacks, self._handle))
 
     def _guard(self, call):
@@ -65,14 +89,8 @@ class Communicator:
                     codec_between_nodes=codec_between_nodes, algorithm=algorithm, scale=scale, seed=seed,
                     error_feedback=error_feedback)
 
-    def close(self):
-        """After all its plans."""
-        if self._handle:
-            load().zpp_comm_destroy(self._handle)
-            self._handle = ctypes.c_void_p()
 
-
-class Plan:
+class Plan(_Owner):
     """One collective of a fixed size and codec; Communicator.plan_*() make it. Its workspace is its own, so that runs of
     one plan must follow each other on the device. Codecs are names; `error_feedback` is (beta, reset period, whether
     errors are kept in int8) or None."""
@@ -84,7 +102,7 @@ class Plan:
         options = PlanOptions(ctypes.sizeof(PlanOptions), count, input, output, codec.encode(),
                               codec_between_nodes.encode() if codec_between_nodes else None, algorithm.encode(), scale,
                               seed, ctypes.pointer(feedback) if feedback else None)
-        self._handle = ctypes.c_void_p()
+        self._own(load().zpp_plan_destroy, communicator.collected, needed=communicator)
         self._run = load().zpp_run
         communicator.check(getattr(load(), f"zpp_plan_{kind}")(communicator._handle, options, self._handle))
 
@@ -100,10 +118,9 @@ class Plan:
         check(load().zpp_plan_traffic(self._handle, traffic))
         return traffic
 
-    def close(self):
-        if self._handle:
-            load().zpp_plan_destroy(self._handle)
-            self._handle = ctypes.c_void_p()
+    def forget_errors(self, stream=None):
+        """Those that error feedback keeps for the next run."""
+        check(load().zpp_plan_forget_errors(self._handle, stream))
 
 
 def image_bytes(codec, dtype, count):

@@ -89,6 +89,7 @@ SIGNATURES = {
     "zpp_plan_all_reduce": (ctypes.c_int, [HANDLE, ctypes.POINTER(PlanOptions), ctypes.POINTER(HANDLE)]),
     "zpp_plan_destroy": (None, [HANDLE]),
     "zpp_run": (ctypes.c_int, [HANDLE, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "zpp_plan_forget_errors": (ctypes.c_int, [HANDLE, ctypes.c_void_p]),
     "zpp_plan_traffic": (ctypes.c_int, [HANDLE, ctypes.POINTER(Traffic)]),
     "zpp_image_bytes": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]),
     "zpp_encode": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t,

@@ -3,9 +3,17 @@ argument and says what it takes."""
 
 import numbers
 
+import torch
+
 from zeropp import library
 from zeropp.collectives import image_bytes
 from zeropp.library import UsageError
+
+
+def model(call, value):
+    if not isinstance(value, torch.nn.Module):
+        raise UsageError(f"{call}: {type(value).__name__} is no model: give a torch.nn.Module, one in each call")
+    return value
 
 
 def codec(argument, value):

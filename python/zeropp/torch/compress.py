@@ -3,6 +3,7 @@
 import collections.abc
 import dataclasses
 import fnmatch
+import warnings
 
 import torch
 
@@ -10,9 +11,10 @@ from zeropp import library
 from zeropp.library import UsageError
 from zeropp.torch import arguments
 from zeropp.torch.frozen import FrozenAllGather
-from zeropp.torch.hooks import CompressedAllGather, CompressedReduceScatter
-from zeropp.torch.param_groups import all_frozen
+from zeropp.torch.hooks import CompressedAllGather, CompressedReduceScatter, Hook
+from zeropp.torch.param_groups import all_frozen, is_sharded, only_group, param_groups, parameters_of, replica_group
 from zeropp.torch.process_groups import Communicators
+from zeropp.torch.replicas import WholeReduce, warn_where_replicas_cross_nodes
 from zeropp.torch.shared_plan import Plans
 
 
@@ -28,6 +30,10 @@ class Settings:
     error_feedback: tuple | None
     transport: str
     seed: int
+
+    @property
+    def compress_nothing(self):
+        return {self.weights, *self.gradients, self.inside_node, self.frozen or "none"} == {"none"}
 
 
 def require_hooks():
@@ -71,6 +77,56 @@ def without(exclude, wrapped):
     return [one for one in wrapped if one not in left], left
 
 
+def require_free(shown, name, module):
+    """Refuses what FSDP2 takes no hooks for, and hooks of somebody else's, which compress() would replace."""
+    remedy = f'leave it to PyTorch: exclude=["{name}"]'
+    groups = param_groups(module)
+    if len(groups) > 1:
+        raise UsageError(f"{shown}: its parameters are on several meshes (shard_placement_fn), for which FSDP2 takes no hooks: {remedy}")
+    for group in groups:
+        for kind, comm in (("all-gather", group._all_gather_comm), ("reduce-scatter", group._reduce_scatter_comm)):
+            of_pytorch = type(comm).__name__.startswith("Default") and type(comm).__module__.startswith("torch.distributed.")
+            if not of_pytorch and not isinstance(comm, Hook):
+                raise UsageError(f"{shown}: its {kind} is a {type(comm).__name__}, which compress() would replace: {remedy}, or do "
+                                 "not set that")
+
+
+def warn_of_frozen_without_replica(frozen, chosen):
+    """Where frozen parameters share a group with trained ones."""
+    without_, size, of_all = [], 0, 0
+    for name, module in chosen:
+        frozen_here = sum(each.numel() for each in parameters_of(module) if not each.requires_grad)
+        of_all += frozen_here
+        if frozen_here and not all_frozen(module):
+            without_.append(name or "(model)")
+            size += frozen_here
+    if without_:
+        more = f" and {len(without_) - 1} more" if len(without_) > 1 else ""
+        warnings.warn(f"zeropp.torch: frozen={frozen!r}: {size / of_all:.0%} of the frozen parameters get no replica, since parameters of "
+                      f"the same group are trained ({without_[0]}{more}): wrap those that are trained by a fully_shard() of "
+                      "their own, before that of the block", stacklevel=3)
+
+
+def install(module, gather, reduce):
+    """Puts the hooks into FSDP2, and sends those that they replace away. What FSDP2 reduces itself keeps the operation that FSDP2 asks
+    for."""
+    group = only_group(module)
+    before = getattr(module, "_zeropp_hooks", ())
+    if isinstance(reduce, CompressedReduceScatter):
+        module.set_custom_all_gather(gather)
+        module.set_custom_reduce_scatter(reduce)
+        forcing = next((hook for hook in before if not getattr(hook, "leaves_all", True)), None)
+        reduce.sums_before = forcing.sums_before if forcing else group.force_sum_reduction_for_comms
+        module.set_force_sum_reduction_for_comms(reduce.sums_before or not reduce.leaves_all)
+    elif replica_group(group) is not None:
+        module.set_custom_reduce_scatter(reduce)
+    module._zeropp_hooks = (gather, reduce)
+    for hook in module._zeropp_hooks:
+        hook.plans.users += 1
+    for hook in before:
+        hook.plans.leave()
+
+
 def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="none", frozen=None, exclude=(),
              min_bytes=1 << 20, node_size=None, transport="torch", all_gather_algorithm="auto",
              reduce_scatter_algorithm="auto", error_feedback=None, rail_lanes=0, copy_engines=-1, seed=0):
@@ -95,6 +151,7 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     seed            of codecs that round stochastically
 
     Raises zeropp.library.UsageError for what cannot be, EnvironmentLacks for a PyTorch without the hooks."""
+    arguments.model("compress()", model)
     pair = arguments.codec_pair("gradients", gradients)
     settings = Settings(arguments.codec("weights", weights), pair, arguments.codec("inside_node", inside_node),
                         None if frozen is None else arguments.codec("frozen", frozen),
@@ -115,18 +172,23 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     def needs_compression(count):
         return count >= min_bytes
 
+    made = []
+    for name, module in chosen:
+        if not param_groups(module):
+            continue
+        shown, sharded = name or "(model)", is_sharded(module)
+        if sharded or only_group(module) is None:
+            require_free(shown, name, module)
+        gather_kind = CompressedAllGather if frozen is None else FrozenAllGather
+        reduce_kind = CompressedReduceScatter if sharded else WholeReduce
+        made.append((module, *(kind(shown, module, settings, plans, needs_compression) for kind in (gather_kind, reduce_kind))))
+    if not settings.compress_nothing:
+        warn_where_replicas_cross_nodes([only_group(module) for module, *_ in made if is_sharded(module)], plans.communicators)
+    if frozen is not None:
+        warn_of_frozen_without_replica(frozen, chosen)
+    # Nothing below is refused: all modules are compressed, or none.
     for _, module in left:  # report() tells them from what compress() did not see
         module._zeropp_hooks = getattr(module, "_zeropp_hooks", ())
-    for name, module in chosen:
-        shown = name or "(model)"
-        try:
-            kind = FrozenAllGather if frozen is not None and all_frozen(module) else CompressedAllGather
-            gather = kind(shown, module, settings, plans, needs_compression)
-            reduce = CompressedReduceScatter(shown, module, settings, plans, needs_compression)
-            module.set_custom_all_gather(gather)
-            module.set_custom_reduce_scatter(reduce)
-        except ValueError as error:  # several meshes in one module
-            raise UsageError(f"{shown}: {error}") from None
-        module.set_force_sum_reduction_for_comms(True)
-        module._zeropp_hooks = (gather, reduce)
+    for each in made:
+        install(*each)
     return model

@@ -1,60 +1,88 @@
 """Weights that are not trained: every rank keeps an encoded replica, which is gathered once and decoded on use, so that a step
-sends nothing for them (LoRA, distillation)."""
+sends next to nothing for them (LoRA, distillation)."""
 
 import torch
 import torch.distributed as dist
 
 from zeropp import collectives
 from zeropp.library import Device
-from zeropp.torch.hooks import Hook, require_contiguous
-from zeropp.torch.param_groups import parameters_of
+from zeropp.torch import arguments
+from zeropp.torch.hooks import CompressedAllGather, require_contiguous
+from zeropp.torch.param_groups import all_frozen
 from zeropp.torch.process_groups import stream_of
 from zeropp.torch.shared_plan import DTYPES, Sent
 
 
-class FrozenAllGather(Hook):
-    """A replica for each set of ranks: with reshard_after_forward=N backward gathers other parts than forward."""
+class Replica:
+    """The encoded images of all ranks' parts of a group's weights, each of which has `count` elements. What uses it on another
+    stream than the one that gathered it waits for it, and keeps its memory."""
+
+    def __init__(self, images, count, dtype):
+        self.images, self.count, self.dtype = images, count, dtype
+        self._gathered = torch.cuda.current_stream(images.device).record_event() if images.is_cuda else None
+
+    def used_here(self):
+        """The images, for work on the current stream."""
+        if self._gathered is not None:
+            stream = torch.cuda.current_stream(self.images.device)
+            stream.wait_event(self._gathered)
+            self.images.record_stream(stream)
+        return self.images
+
+
+class FrozenAllGather(CompressedAllGather):
+    """Gathers as CompressedAllGather does, but for a replica while no parameter of the module is trained. Weights may change without a trace
+    (`.data`, loading in place, foreach functions), so their contents decide: at each use a rank encodes its own part anew and
+    compares the images, and where one rank's has changed all gather again. The ranks agree on it by the sum of one number,
+    which costs a small message and a wait of the host. A replica for each set of ranks: with reshard_after_forward=N backward
+    gathers other parts than forward."""
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
-        self.replicas = {}  # by RankSet: (images, versions of the parameters they were made of)
+        self.replicas = {}  # by RankSet
 
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
-        group, dtype = ranks.group, DTYPES.get(input_tensor.dtype)
-        if dtype is None or ranks.size == 1:
-            return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
+        if not all_frozen(self.module) or self.why_left(ranks, ranks.size, input_tensor):
+            self.replicas.clear()
+            return super().__call__(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
-        device, codec = input_tensor.device, self.settings.frozen
-        where = Device.CUDA if device.type == "cuda" else Device.HOST
-        count = input_tensor.numel()
-        versions = [version(parameter) for parameter in parameters_of(self.module)]
-        images, made_of = self.replicas.get(ranks, (None, None))
-        if made_of != versions:
-            padded = -(-collectives.image_bytes(codec, dtype, count) // 16) * 16
-            images = torch.empty(ranks.size, padded, dtype=torch.uint8, device=device)
-            own = images[group.rank()]
-            collectives.encode(codec, dtype, where, input_tensor.data_ptr(), count, own.data_ptr(), stream_of(device))
-            dist.all_gather_into_tensor(images.view(-1), own.clone(), group=group)
-            to_next = (ranks.size - 1) * padded
-            bytes_ = (to_next, 0) if ranks.inside_a_node else (0, to_next)
-            self.count("gather of a frozen replica", "torch", codec, Sent(1, *bytes_, *bytes_))
-            self.replicas[ranks] = (images, versions)
+        count, dtype, codec = input_tensor.numel(), DTYPES[input_tensor.dtype], self.settings.frozen
+        device, where = input_tensor.device, Device.CUDA if input_tensor.is_cuda else Device.HOST
+        image = torch.zeros(-(-collectives.image_bytes(codec, dtype, count) // 16) * 16, dtype=torch.uint8, device=device)
+        collectives.encode(codec, dtype, where, input_tensor.data_ptr(), count, image.data_ptr(), stream_of(device))
+        replica = self.replicas.get(ranks)
+        if self.changed_on_any(ranks, replica, image, count, dtype):
+            replica = self.replicas[ranks] = self.gather(ranks, image, count, dtype)
+        images = replica.used_here()
         for rank, part in enumerate(output_tensor.view(ranks.size, count)):
             collectives.decode(codec, dtype, where, images[rank].data_ptr(), count, part.data_ptr(), stream_of(device))
         self.count("decode of a frozen replica", "local", codec, Sent(1))
         return None
 
+    def changed_on_any(self, ranks, replica, image, count, dtype):
+        """Whether the replica lacks what a rank has now; the same answer on all ranks, which call it together."""
+        if replica is None or (replica.count, replica.dtype) != (count, dtype):
+            changed = torch.ones(1, dtype=torch.int32, device=image.device)
+        else:
+            kept = replica.used_here()[ranks.group.rank()]
+            changed = (image.view(torch.int64) != kept.view(torch.int64)).any().to(torch.int32).view(1)
+        dist.all_reduce(changed, group=ranks.group)
+        self.count_all_reduce("check of frozen weights", changed.element_size(), ranks.size, ranks.inside_a_node,
+                              "agreement of ranks")
+        return changed.item() > 0
 
-def version(parameter):
-    """Grows with every change. A DTensor and its shard count apart: load_state_dict() changes the one, and who takes the shard the
-    other."""
-    return parameter._version, getattr(parameter, "_local_tensor", parameter)._version
+    def gather(self, ranks, image, count, dtype):
+        images = torch.empty(ranks.size, image.numel(), dtype=torch.uint8, device=image.device)
+        dist.all_gather_into_tensor(images.view(-1), image, group=ranks.group)
+        to_next = (ranks.size - 1) * image.numel()
+        self.count("gather of a frozen replica", "torch", self.settings.frozen, Sent.of_ring(to_next, ranks.inside_a_node))
+        return Replica(images, count, dtype)
 
 
 def refresh(model):
-    """Forgets the replicas of frozen modules: the next forward gathers them anew. A change in place by PyTorch is noticed without
-    it; one behind PyTorch's back is not."""
+    """Forgets the replicas of frozen modules: the next forward gathers them anew. Correct results do not need it."""
+    arguments.model("refresh()", model)
     for module in model.modules():
         for hook in getattr(module, "_zeropp_hooks", ()):
             if isinstance(hook, FrozenAllGather):

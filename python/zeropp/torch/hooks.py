@@ -5,8 +5,11 @@ import torch
 import torch.distributed as dist
 
 from zeropp.library import UsageError
-from zeropp.torch.param_groups import param_groups
+from zeropp.torch.param_groups import (has_reductions_apart, has_several_ranks, only_group, reduced_parameters,
+                                       replica_group)
 from zeropp.torch.shared_plan import DTYPES, Sent
+
+OF_REPLICAS = "all-reduce of replicas"  # why PyTorch carries it
 
 
 class Hook:
@@ -20,18 +23,38 @@ class Hook:
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
 
-    def run(self, plan, phase, codec, source, target):
-        plan.run(source, target, source.device)
+    def why_left(self, ranks, parts, *tensors):
+        """Why PyTorch carries a collective whatever the codec is, in two or three words; "" where it does not. The first of
+        `tensors` is one of so many parts of what travels."""
+        if ranks.size == 1:
+            return "one rank"
+        if any(tensor.dtype not in DTYPES for tensor in tensors):
+            return "no such type"
+        return "" if self.needs_compression(parts * tensors[0].numel() * tensors[0].element_size()) else "below min_bytes"
+
+    def run(self, plan, phase, codec, source, target, forget_errors=False):
+        plan.run(source, target, source.device, forget_errors)
         self._sent.setdefault((phase, plan, codec, ""), Sent()).calls += 1  # sent() asks the plan for the bytes
 
     def count(self, phase, algorithm, codec, sent, why=""):
         self._sent.setdefault((phase, algorithm, codec, why), Sent()).add(sent)
 
     def count_plain(self, phase, part, ranks, why):
-        """PyTorch's own collective; its route is not known, so a ring stands for it. `why` it is not the library's."""
+        """PyTorch's own collective. `why` it is not the library's."""
         to_next = (ranks.size - 1) * part.numel() * part.element_size()
-        bytes_ = (to_next, 0) if ranks.inside_a_node else (0, to_next)
-        self.count(phase, "torch", "none", Sent(1, *bytes_, *bytes_), why)
+        self.count(phase, "torch", "none", Sent.of_ring(to_next, ranks.inside_a_node), why)
+
+    def count_all_reduce(self, phase, bytes_, ranks, inside_a_node, why):
+        """PyTorch's own all-reduce over so many ranks."""
+        self.count(phase, "torch", "none", Sent.of_ring(2 * (ranks - 1) * -(-bytes_ // ranks), inside_a_node), why)
+
+    def count_replicas(self, part):
+        """The all-reduce that follows a reduction into `part` where FSDP2 has replicas."""
+        group = only_group(self.module)
+        replicas = replica_group(group) if group is not None and group.all_reduce_grads else None
+        if has_several_ranks(replicas):
+            inside = self.plans.communicators.inside_a_node(replicas, part.device)
+            self.count_all_reduce("all-reduce", part.numel() * part.element_size(), replicas.size(), inside, OF_REPLICAS)
 
     def sent(self):
         """{(phase, algorithm, codec, why PyTorch carried it): Sent}"""
@@ -43,17 +66,6 @@ class Hook:
         return found
 
 
-def why_plain(size, dtype, few, inside):
-    """Why PyTorch carries a collective, in two or three words; the first reason counts."""
-    if size == 1:
-        return "one rank"
-    if dtype is None:
-        return "no such type"
-    if few:
-        return "below min_bytes"
-    return "inside a node" if inside else "codec none"
-
-
 def require_contiguous(what, *tensors):
     if not all(tensor.is_contiguous() for tensor in tensors):
         raise UsageError(f"{what}: memory that is not contiguous cannot be sent: leave the module out (exclude=)")
@@ -61,10 +73,8 @@ def require_contiguous(what, *tensors):
 
 def part_of_step(module):
     """"forward" or "backward", as FSDP2 keeps it for the module that gathers; "" where this version keeps it elsewhere."""
-    try:
-        return {"FORWARD": "forward ", "PRE_BACKWARD": "backward "}.get(param_groups(module)[0]._training_state.name, "")
-    except (AttributeError, IndexError):
-        return ""
+    state = getattr(only_group(module), "_training_state", None)
+    return {"FORWARD": "forward ", "PRE_BACKWARD": "backward "}.get(getattr(state, "name", ""), "")
 
 
 class CompressedAllGather(Hook):
@@ -75,16 +85,16 @@ class CompressedAllGather(Hook):
         inside = ranks.inside_a_node
         codec = self.settings.inside_node if inside else self.settings.weights
         phase = f"{part_of_step(self.module)}gather"
-        dtype = DTYPES.get(input_tensor.dtype)
-        plain = codec == "none" and (inside or self.settings.transport == "torch")
-        few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size() * ranks.size)
-        if plain or few or dtype is None or ranks.size == 1:
-            self.count_plain(phase, input_tensor, ranks, why_plain(ranks.size, dtype, few, inside))
+        why = self.why_left(ranks, ranks.size, input_tensor)
+        if not why and codec == "none" and (inside or self.settings.transport == "torch"):
+            why = "inside a node" if inside else "codec none"
+        if why:
+            self.count_plain(phase, input_tensor, ranks, why)
             return dist.all_gather_into_tensor(output_tensor, input_tensor, group=ranks.group, async_op=async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
         plan = self.plans.get(
-            ("all_gather", ranks, input_tensor.numel(), dtype, codec),
-            lambda: ranks.communicator.plan_all_gather(input_tensor.numel(), dtype, codec,
+            ("all_gather", ranks, input_tensor.numel(), input_tensor.dtype, codec),
+            lambda: ranks.communicator.plan_all_gather(input_tensor.numel(), DTYPES[input_tensor.dtype], codec,
                                                        algorithm="auto" if inside else self.settings.all_gather_algorithm,
                                                        seed=self.settings.seed))
         self.run(plan, phase, codec, input_tensor, output_tensor)
@@ -94,14 +104,17 @@ class CompressedAllGather(Hook):
 class CompressedReduceScatter(Hook):
     """Sums gradients. FSDP2 divides: compress() has it ask for sums (set_force_sum_reduction_for_comms)."""
 
+    def __init__(self, name, module, settings, plans, needs_compression):
+        super().__init__(name, module, settings, plans, needs_compression)
+        self.leaves_all = settings.gradients == ("none", "none") and settings.transport == "torch"  # to PyTorch
+        self._reduced = {}  # by SharedPlan: which parameters it reduced last
+
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-        ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
-        dtype, output = DTYPES.get(input_tensor.dtype), DTYPES.get(output_tensor.dtype)
-        codecs = self.settings.gradients
-        plain = codecs == ("none", "none") and self.settings.transport == "torch"
-        few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size())
-        if plain or few or dtype is None or output is None or ranks.size == 1:
-            self.count_plain("reduce", output_tensor, ranks, why_plain(ranks.size, dtype and output, few, False))
+        ranks = self.plans.communicators.ranks_of(group, input_tensor.device, has_reductions_apart(self.module, group))
+        self.count_replicas(output_tensor)
+        why = self.why_left(ranks, 1, input_tensor, output_tensor) or ("codec none" if self.leaves_all else "")
+        if why:
+            self.count_plain("reduce", output_tensor, ranks, why)
             return dist.reduce_scatter_tensor(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
         if op == dist.ReduceOp.SUM:
             scale = 1.0
@@ -111,12 +124,22 @@ class CompressedReduceScatter(Hook):
             raise UsageError(f"{self.name}: a reduction by {op} cannot be compressed: call "
                              "set_force_sum_reduction_for_comms(True) on the module after set_gradient_divide_factor()")
         require_contiguous(self.name, output_tensor, input_tensor)
-        feedback = self.settings.error_feedback
+        codecs, feedback = self.settings.gradients, self.settings.error_feedback
         codec, codec_between_nodes = ranks.hop_codecs(*codecs)
-        key = ("reduce_scatter", ranks, output_tensor.numel(), dtype, output, scale, self.name if feedback else None)
+        count, dtypes = output_tensor.numel(), (input_tensor.dtype, output_tensor.dtype)
         plan = self.plans.get(
-            key, lambda: ranks.communicator.plan_reduce_scatter(
-                output_tensor.numel(), dtype, codec, codec_between_nodes=codec_between_nodes, algorithm=self.settings.reduce_scatter_algorithm,
-                output=output, scale=scale, seed=self.settings.seed, error_feedback=feedback))
-        self.run(plan, "reduce", codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs), input_tensor, output_tensor)
+            ("reduce_scatter", ranks, count, dtypes, scale, self.name if feedback else None),
+            lambda: ranks.communicator.plan_reduce_scatter(
+                count, DTYPES[dtypes[0]], codec, codec_between_nodes=codec_between_nodes,
+                algorithm=self.settings.reduce_scatter_algorithm, output=DTYPES[dtypes[1]], scale=scale,
+                seed=self.settings.seed, error_feedback=feedback))
+        self.run(plan, "reduce", codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs), input_tensor, output_tensor,
+                 forget_errors=feedback is not None and not self._reduces_the_same(plan, reduced_parameters()))
         return None
+
+    def _reduces_the_same(self, plan, parameters):
+        """Whether the errors that the plan keeps are of these parameters: FSDP2 reduces those that have a gradient, and others of the same
+        size may take their place in the next step."""
+        before = self._reduced.get(plan, parameters)
+        self._reduced[plan] = parameters
+        return parameters is not None and before == parameters

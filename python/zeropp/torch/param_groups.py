@@ -1,11 +1,19 @@
 """What FSDP2 gathers together for a module: the parameters of one call of fully_shard(), which takes several modules as well, without
 those that have a group of their own. PyTorch keeps them in the module's state, in other places from version to version."""
 
+import sys
+
 
 def param_groups(module):
     state = module._get_fsdp_state()
     groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
     return [group for group in groups if group is not None]
+
+
+def only_group(module):
+    """The module's group; None where it has none, or several."""
+    groups = param_groups(module) if module is not None else []
+    return groups[0] if len(groups) == 1 else None
 
 
 def parameters_of(module):
@@ -16,3 +24,47 @@ def parameters_of(module):
 def all_frozen(module):
     parameters = parameters_of(module)
     return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
+
+
+def shard_group(group):
+    """The process group over which the weights are sharded; None where every rank has them whole (replicate())."""
+    return getattr(group.mesh_info, "shard_process_group", None)
+
+
+def replica_group(group):
+    """The process group over which FSDP2 all-reduces gradients (hybrid sharding, replicate()); None where it does not."""
+    return getattr(group.mesh_info, "replicate_process_group", None)
+
+
+def is_sharded(module):
+    """Whether FSDP2 gathers the module's weights and reduces its gradients over several ranks, by hooks."""
+    group = only_group(module)
+    return group is not None and has_several_ranks(shard_group(group))
+
+
+def has_whole(module):
+    """Whether each rank has the module's weights whole: FSDP2 calls no hook for them."""
+    group = only_group(module)
+    return group is not None and not has_several_ranks(shard_group(group))
+
+
+def sends(group):
+    return has_several_ranks(shard_group(group)) or has_several_ranks(replica_group(group))
+
+
+def has_several_ranks(process_group):
+    return process_group is not None and process_group.size() > 1
+
+
+def has_reductions_apart(module, process_group):
+    """Whether `process_group` was made for the module's reductions alone (set_separate_reduce_scatter_group)."""
+    group = only_group(module)
+    return group is not None and getattr(group.mesh_info, "reduce_scatter_process_group", None) is process_group
+
+
+def reduced_parameters():
+    """Which parameters the reduction has gradients of, for the hook that FSDP2 calls; None where it cannot be known. FSDP2 tells the hook
+    no more than sizes: foreach_reduce(), which calls it, has them as its first argument in all versions since 2.9."""
+    reduction = sys._getframe(2)
+    parameters = reduction.f_locals.get("fsdp_params") if reduction.f_code.co_name == "foreach_reduce" else None
+    return None if parameters is None else tuple(map(id, parameters))

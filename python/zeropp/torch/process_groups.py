@@ -1,7 +1,6 @@
 """Process groups of PyTorch as transports of the library: who is where, and what moves the bytes."""
 
 import ctypes
-import functools
 import hashlib
 import os
 import socket
@@ -94,19 +93,28 @@ class RankSet:
     forward to a number of ranks. They share one communicator of the library, and gathers of PyTorch's go over the first of
     the groups."""
 
-    def __init__(self, group, device, node_size, make_communicator):
+    def __init__(self, group, device, nodes, node_size, make_communicator):
         self.group = group
         self.size = group.size()
         self._carrier = _OverProcessGroup(group, device)
-        nodes = nodes_of(self._carrier, node_size)
         self.node_size = ranks_of_each(nodes, node_size)
         self.inside_a_node = len(set(nodes)) == 1
         self._make_communicator = make_communicator
+        self._communicator = None
 
-    @functools.cached_property
+    @property
     def communicator(self):
-        """Made by all ranks when a plan first needs it."""
-        return self._make_communicator(self, self._carrier)
+        """Made by all ranks when a plan first needs it. No lock is held meanwhile, as that of functools.cached_property
+        would be: ranks that are threads of one process would wait for each other."""
+        if self._communicator is None:
+            self._communicator = self._make_communicator(self, self._carrier)
+        return self._communicator
+
+    def close(self):
+        """Ends the communicator, after its plans; the next plan makes another."""
+        if self._communicator is not None:
+            self._communicator.close()
+            self._communicator = None
 
     def hop_codecs(self, inside, between):
         """The codecs of a reduction's plan, and of its second hop, of those inside a node and between nodes. Where there is one
@@ -137,18 +145,34 @@ class Communicators:
         self.transport = transport
         self.options = {"rail_lanes": rail_lanes, "copy_engines": copy_engines} if transport == "nccl" else {}
         self.of_groups, self.of_ranks = {}, {}  # RankSets
+        self._nodes = {}  # of process groups
 
-    def ranks_of(self, group, device):
-        """The RankSet of a process group."""
+    def nodes_of(self, group, device):
+        """Which node each rank of a process group is on, as numbers. The first call for a group may be collective."""
+        if group not in self._nodes:
+            self._nodes[group] = nodes_of(_OverProcessGroup(group, device), ranks_of_a_node(self.node_size))
+        return self._nodes[group]
+
+    def inside_a_node(self, group, device):
+        return len(set(self.nodes_of(group, device))) == 1
+
+    def ranks_of(self, group, device, apart=False):
+        """The RankSet of a process group. `apart`: the group is there to run beside another of the same ranks, so that it
+        gets a communicator of its own."""
         found = self.of_groups.get(group)
         if found is None:
             if self.transport == "nccl" and device.type != "cuda":
                 raise UsageError(f"transport 'nccl' moves memory of GPUs, not of {device.type}: choose transport='torch'")
-            key = (device, *dist.get_process_group_ranks(group))
+            key = (device, apart, *dist.get_process_group_ranks(group))
             if key not in self.of_ranks:
-                self.of_ranks[key] = RankSet(group, device, ranks_of_a_node(self.node_size), self._communicator)
+                self.of_ranks[key] = RankSet(group, device, self.nodes_of(group, device),
+                                             ranks_of_a_node(self.node_size), self._communicator)
             found = self.of_groups[group] = self.of_ranks[key]
         return found
+
+    def close(self):
+        for ranks in self.of_ranks.values():
+            ranks.close()
 
     def _communicator(self, ranks, carrier):
         return Communicator(

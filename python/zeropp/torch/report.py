@@ -2,8 +2,10 @@
 
 import dataclasses
 
+from zeropp.torch import arguments
 from zeropp.torch.compress import wrapped_modules
-from zeropp.torch.param_groups import param_groups
+from zeropp.torch.hooks import OF_REPLICAS
+from zeropp.torch.param_groups import has_whole, is_sharded, only_group, param_groups, sends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,9 +42,12 @@ class Row:
 
 
 class Report(list):
-    """Rows; str() of it is a table. `compressed`: whether compress() has seen any module."""
+    """Rows; str() of it is a table. `compressed`: whether compress() has seen any module. `left_out`: (module, why its bytes
+    are in no row)."""
 
-    compressed = True
+    def __init__(self, rows=()):
+        super().__init__(rows)
+        self.compressed, self.left_out = True, []
 
     @property
     def as_predicted(self):
@@ -64,33 +69,63 @@ class Report(list):
         lines = [head] + [(row.module, row.phase, row.algorithm, row.codec, str(row.calls), f"{row.inside_nodes / 1e6:.3f}",
                            f"{row.between_nodes / 1e6:.3f}", row.judged, row.why) for row in self]
         for label, rows in self.sums():
-            judged = {row.judged for row in rows} - {"-"}
             lines.append((label, "", "", "", str(rows.total("calls")), f"{rows.total('inside_nodes') / 1e6:.3f}",
-                          f"{rows.total('between_nodes') / 1e6:.3f}",
-                          next((word for word in ("NO", "yes", "modelled") if word in judged), "-"), ""))
+                          f"{rows.total('between_nodes') / 1e6:.3f}", rows.judged, ""))
         widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
         table = ["  ".join(cell.rjust(width) if 4 <= column < 8 else cell.ljust(width)
                            for column, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines]
+        return "\n".join([*table, *(f"zeropp.torch: {remark}" for remark in self.remarks())])
+
+    @property
+    def judged(self):
+        """Of all rows: "in part" where there are bytes that nobody counted beside those that are as predicted."""
+        judged = {row.judged for row in self} - {"-"}
+        if judged == {"yes", "modelled"}:
+            return "in part"
+        return next((word for word in ("NO", "yes", "modelled") if word in judged), "-")
+
+    def remarks(self):
+        """What the table does not say by itself."""
         if not self.compressed:
-            table.append("zeropp.torch: this model is not compressed: call compress() behind its last fully_shard()")
-        elif self and all(row.codec == "none" for row in self):
-            table.append("zeropp.torch: nothing was compressed: the last column says why (min_bytes=, node_size=, inside_node=)")
-        return "\n".join(table)
+            yield "this model is not compressed: call compress() behind its last fully_shard()"
+            return
+        if self.left_out:
+            first, more = self.left_out[:3], len(self.left_out) - 3
+            yield (f"the sums leave out what PyTorch sends for {', '.join(f'{module} ({why})' for module, why in first)}"
+                   f"{f' and {more} more' if more > 0 else ''}")
+        compressed = [row for row in self if row.codec != "none"]
+        if self and not compressed:
+            yield "nothing was compressed: the last column says why (min_bytes=, node_size=, inside_node=)"
+        elif not any(row.between_nodes for row in compressed) and any(row.between_nodes for row in self if row.why == OF_REPLICAS):
+            yield "nothing is saved between nodes: the all-reduce of replicas, which crosses them, is PyTorch's"
 
 
 def report(model):
     """The rows of all modules that fully_shard() wrapped, in the model's order and by their names in `model`; without
-    those that exclude= leaves to PyTorch. Bytes of algorithm "torch" are those of a ring: PyTorch does not say which route
-    its collectives take. A module that compress() has not seen has a row without calls, which says so."""
+    those that exclude= leaves to PyTorch, which the last line names. Bytes of algorithm "torch" are those of a ring: PyTorch does not say
+    which route its collectives take. A module that compress() has not seen, or whose hooks were replaced, has a row
+    without calls, which says so; so has one that each rank has whole."""
     rows = Report()
-    wrapped = wrapped_modules(model)
+    wrapped = wrapped_modules(arguments.model("report()", model))
     rows.compressed = any(hasattr(module, "_zeropp_hooks") for _, module in wrapped)
-    for name, module in wrapped:
-        shown = name or "(model)"
-        for hook in getattr(module, "_zeropp_hooks", ()):
-            for (phase, algorithm, codec, why), sent in hook.sent().items():
-                rows.append(Row(shown, phase, algorithm, codec, sent.calls, sent.inside_nodes, sent.between_nodes,
-                                sent.predicted_inside_nodes, sent.predicted_between_nodes, why))
-        if rows.compressed and not hasattr(module, "_zeropp_hooks") and param_groups(module):
-            rows.append(Row(shown, "all", "torch", "none", 0, 0, 0, 0, 0, "wrapped behind compress()"))
+    for name, module in wrapped if rows.compressed else ():
+        shown, hooks = name or "(model)", getattr(module, "_zeropp_hooks", None)
+        sent = [each for hook in hooks or () for each in hook.sent().items()]
+        rows += [Row(shown, *of[:3], *dataclasses.astuple(each), of[3]) for of, each in sent]
+        why = why_unseen(module, hooks)
+        if why:
+            rows.left_out.append((shown, why))
+        if hooks != () and (why or not sent and has_whole(module)):
+            rows.append(Row(shown, "all", "torch", "none", 0, 0, 0, 0, 0, why or "one rank"))
     return rows
+
+
+def why_unseen(module, hooks):
+    """Why bytes that FSDP2 sends for a module are in no row; "" where all are."""
+    if not any(map(sends, param_groups(module))):
+        return ""
+    if not hooks:
+        return "wrapped behind compress()" if hooks is None else "exclude="
+    group, (gather, reduce) = only_group(module), hooks
+    replaced = group._reduce_scatter_comm is not reduce or is_sharded(module) and group._all_gather_comm is not gather
+    return "hooks replaced behind compress()" if replaced else ""

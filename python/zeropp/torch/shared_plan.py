@@ -20,6 +20,13 @@ class Sent:
     predicted_inside_nodes: int = 0
     predicted_between_nodes: int = 0
 
+    @classmethod
+    def of_ring(cls, bytes_, inside_a_node):
+        """One call of PyTorch's, whose route is not known: a ring stands for it, in which a rank sends so many bytes. It counts as between
+        nodes wherever its ranks are on several."""
+        pair = (bytes_, 0) if inside_a_node else (0, bytes_)
+        return cls(1, *pair, *pair)
+
     def add(self, other):
         for field in dataclasses.fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
@@ -33,16 +40,16 @@ class SharedPlan:
         self.algorithm = plan.traffic().algorithm.decode()
         self._done = None  # event of the last run, on GPUs
 
-    def run(self, source, target, device):
-        """Runs it on the current stream."""
+    def run(self, source, target, device, forget_errors=False):
+        """Runs it on the current stream. `forget_errors`: those that error feedback kept before."""
+        if device.type == "cuda" and self._done is not None:
+            torch.cuda.current_stream(device).wait_event(self._done)
+        stream = stream_of(device)
+        if forget_errors:
+            self.plan.forget_errors(stream)
+        self.plan.run(source.data_ptr(), target.data_ptr(), stream)
         if device.type == "cuda":
-            stream = torch.cuda.current_stream(device)
-            if self._done is not None:
-                stream.wait_event(self._done)
-            self.plan.run(source.data_ptr(), target.data_ptr(), stream.cuda_stream)
-            self._done = stream.record_event(self._done)
-        else:
-            self.plan.run(source.data_ptr(), target.data_ptr(), stream_of(device))
+            self._done = torch.cuda.current_stream(device).record_event(self._done)
 
     def sent(self, calls):
         """What so many of its runs sent, which all send the same: where they did not, it is not what was predicted."""
@@ -58,14 +65,29 @@ class SharedPlan:
 
 
 class Plans:
-    """By what they are for; `Communicators` lends them the ranks."""
+    """By what they are for; `Communicators` lends them the ranks. They end with their last user, at the same point of
+    the program on every rank, as NCCL needs; those over process groups end as garbage, too."""
 
     def __init__(self, communicators):
         self.communicators = communicators
         self.made = {}
+        self.users = 0
 
     def get(self, key, make):
         found = self.made.get(key)
         if found is None:
             found = self.made[key] = SharedPlan(make())
         return found
+
+    def drop(self, key):
+        shared = self.made.pop(key, None)
+        if shared is not None:
+            shared.plan.close()
+
+    def leave(self):
+        """One of the users has gone."""
+        self.users -= 1
+        if self.users == 0:
+            for key in list(self.made):
+                self.drop(key)
+            self.communicators.close()
