@@ -17,7 +17,11 @@ using namespace zeropp;
 namespace {
 
 /// Python writes 18e9, a float.
-std::size_t whole(const char* name, double value) {
+std::size_t whole(const char* name, const py::object& given) {
+  if (!py::isinstance<py::int_>(given) && !py::isinstance<py::float_>(given)) {
+    throw py::type_error(std::string(name) + " is no number: give a whole one, such as 18e9");
+  }
+  const auto value = given.cast<double>();
   if (!(value >= 1) || value > 0x1p53 || value != std::floor(value)) {
     throw py::value_error(std::string(name) + " is no whole number from 1 to 2^53");
   }
@@ -69,11 +73,18 @@ plan::SavingsConfig config_of(const py::dict& given) {
   return config;
 }
 
-py::dict savings(double model_params, double world_size, const py::dict& config,
-                 const std::string& baseline, const std::string& passes) {
+/// Arguments are objects: pybind11's own refusal has many lines.
+py::dict savings(const py::object& model_params, const py::object& world_size,
+                 const py::object& config, const py::object& baseline, const py::object& passes) {
+  if (baseline.is_none()) {
+    throw py::type_error(
+        "savings() needs baseline=, what the uncompressed step sends: 'fp32', 'bf16' or 'fp16'");
+  }
   const plan::Savings found =
       plan::savings(whole("model_params", model_params), whole("world_size", world_size),
-                    config_of(config), plan::parse_baseline(baseline), plan::parse_passes(passes));
+                    config_of(as<py::dict, py::dict>("config", config, "dict")),
+                    plan::parse_baseline(as<std::string, py::str>("baseline", baseline, "text")),
+                    plan::parse_passes(as<std::string, py::str>("passes", passes, "text")));
   return py::dict(
       "baseline_gb"_a = found.baseline_gb, "zero_plusplus_gb"_a = found.zero_plusplus_gb,
       "reduction_factor"_a = found.reduction_factor, "savings_percent"_a = found.savings_percent);
@@ -101,7 +112,7 @@ PYBIND11_MODULE(_savings, module) {
   module.doc() = "What ZeRO++ (arXiv 2306.10209) saves of the traffic of a training step.";
   py::register_exception<Error>(module, "Error", PyExc_ValueError);
   module.def("savings", savings, "model_params"_a, "world_size"_a, "config"_a = py::dict(),
-             py::kw_only(), "baseline"_a, "passes"_a = "once",
+             py::kw_only(), "baseline"_a = py::none(), "passes"_a = "once",
              R"(Bytes that one rank sends in a step, without and with ZeRO++.
 
 model_params  parameters of the model, a whole number (18e9)

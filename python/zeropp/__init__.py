@@ -1,7 +1,8 @@
 """zeropp: compressed collectives for PyTorch, what ZeRO++ saves, and traces as tables.
 
     zeropp.torch.compress(model)       two lines on a training script with FSDP2 (`import zeropp.torch`)
-    zeropp.savings(18e9, 384, ...)     bytes of a step without and with ZeRO++
+    zeropp.savings(18e9, 384, ..., baseline="bf16")
+                                       bytes of a step without and with ZeRO++
     zeropp.savings_table()             bytes a parameter by codec
     zeropp.read("out/train.h5")        a trace as pandas frames
 

@@ -1,6 +1,7 @@
 """Traces of all programs as pandas frames. Needs h5py and pandas."""
 
 import collections.abc
+import os
 
 
 class Trace(collections.abc.Mapping):
@@ -40,8 +41,14 @@ def read(path):
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError(f"zeropp.read() needs {missing.name}: pip install {missing.name}", name=missing.name) from None
 
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        if error.errno:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
+        raise OSError(f"{path} is no whole HDF5 file: {error}: name the .h5 that a program wrote") from None
     frames = {}
-    with h5py.File(path, "r") as file:
+    with file:
         attributes = {name: plain(value) for name, value in file.attrs.items()}
         if attributes.get("schema") != "zeropp-trace":
             raise OSError(f"{path} is an HDF5 file, but no trace of zeropp: name the .h5 that a program wrote")

@@ -115,9 +115,19 @@ class PythonSavings(zpp.TestCase):
                                                               "weight_differences": False}), {"baseline": "bf16"}),
                                       (TypeError, (18e9, 8, {"weight_codec": 8}), {"baseline": "fp32"}),
                                       (TypeError, (18e9, 8, {"gradient_codec": None}), {"baseline": "fp32"}),
+                                      (TypeError, ("18e9", 8), {"baseline": "fp32"}),
+                                      (TypeError, (18e9, None), {"baseline": "fp32"}),
+                                      (TypeError, (18e9, 8, "int8"), {"baseline": "fp32"}),
+                                      (TypeError, (18e9, 8), {"baseline": 4}),
+                                      (TypeError, (18e9, 8), {"baseline": "fp32", "passes": 2}),
                                       (TypeError, (18e9, 8, {3: "int8"}), {"baseline": "fp32"})):
-            with self.subTest((words, options)), self.assertRaises(error):
+            with self.subTest((words, options)), self.assertRaises(error) as refused:
                 zeropp.savings(*words, **options)
+            self.assertNotIn("\n", str(refused.exception))
+
+    def test_a_missing_baseline_is_named(self):
+        with self.assertRaisesRegex(TypeError, "needs baseline=.*'fp32', 'bf16' or 'fp16'"):
+            zeropp.savings(18e9, 384, {"weight_codec": "int8:256"})
 
 
 if __name__ == "__main__":

@@ -116,6 +116,20 @@ class Traces(zpp.TestCase):
             zeropp.read(other)
         self.assertIn("no trace", str(refused.exception))
 
+    def test_what_cannot_be_read_is_named(self):
+        text = self.folder / "text.h5"
+        text.write_text("no HDF5")
+        cut = self.folder / "cut.h5"
+        with h5py.File(cut, "w") as file:
+            file["values"] = numpy.zeros(1000)
+        cut.write_bytes(cut.read_bytes()[:-1000])
+        for path, kind in ((text, OSError), (cut, OSError), (self.folder / "none.h5", FileNotFoundError),
+                           (self.folder, IsADirectoryError)):
+            with self.subTest(path.name), self.assertRaises(kind) as refused:
+                zeropp.read(path)
+            self.assertIn(str(path), str(refused.exception))
+            self.assertNotIn("\n", str(refused.exception))
+
     def test_missing_modules(self):
         for name in ("pandas", "h5py"):
             with self.subTest(name), unittest.mock.patch.dict(sys.modules,

@@ -137,7 +137,7 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     weights         codec of weight gathers that cross nodes (qwZ), or "none"
     gradients       codec of gradient reductions (qgZ), or a pair: inside a node, between nodes
     inside_node     codec of weight gathers inside a node, such as those of reshard_after_forward=8 (hpZ)
-    frozen          codec of a replica on every rank of modules of which no parameter is trained; gathered once
+    frozen          codec of a replica on every rank of modules of which no parameter is trained; gathered when they changed
     exclude         modules left to PyTorch: names (patterns as of fnmatch, "" is the model itself) or modules, one or
                     several
     min_bytes       a collective of fewer uncompressed bytes is left to PyTorch [1 MiB]
