@@ -14,6 +14,7 @@
 #include "lib/trace/document.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
+#include "lib/train/verdict.hpp"
 #include "lib/zero/plan/hpz_use.hpp"
 
 namespace zeropp::train_app {
@@ -59,6 +60,7 @@ ExitCode Trainer::run() {
   if (first > 0 && context_.is_root()) {
     fmt::print("resuming after step {} of {}\n", first, config_.train_steps);
   }
+  warn_of_averages(first);
   app::GpuSampling sampling(context_, *config_.backend, config_.gpu_sampling);
   session_.run({.end_early = [&](std::uint64_t done,
                                  int interrupt) { return end_early(done, first, interrupt); },
@@ -75,14 +77,24 @@ ExitCode Trainer::run() {
                first);
   const std::string verdict = write_trace(sampling);
   if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
-  if (!trace::is_valid(verdict)) return ExitCode::check_failed;
   const trace::Recorder& recorder = session_.recorder();
+  if (recorder.weights_damaged && context_.is_root()) log::error(*train::divergence(recorder));
+  if (!trace::is_valid(verdict)) return ExitCode::check_failed;
   if (recorder.interrupted.empty()) return ExitCode::ok;
   log::warn(
       fmt::format("ended by {} after {} of {} steps, which are in the trace: start again to {}",
                   recorder.interrupted, first + recorder.steps.size(), config_.train_steps,
                   config_.checkpoint.save.empty() ? "run it whole" : "go on with --load"));
   return ExitCode::requeue;
+}
+
+void Trainer::warn_of_averages(std::uint64_t first) const {
+  const std::uint64_t left = config_.train_steps - first;
+  if (first == 0 || left == 0 || left >= config_.averaged_steps) return;
+  log::warn(
+      fmt::format("the averaged weights are the mean after the last {} steps, not after {}: a "
+                  "checkpoint does not hold the weights after earlier steps",
+                  left, config_.averaged_steps));
 }
 
 /// Whether a signal (or 0) asks to end after `done` steps with a trace of these. Throws AgreedError

@@ -190,6 +190,7 @@ struct Recorder {
   bool searches_loss_scale = false;  ///< skips steps to find one: a skip is no divergence
   bool gave_up =
       false;  ///< ended before its time: gradients were not finite, whatever the loss scale
+  bool weights_damaged = false;  ///< gave up: updates in backward had used such gradients
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
 
   /// Returns the row with these keys, and makes it where there is none. The reference stays valid.

@@ -311,7 +311,7 @@ void Checkpoints::stepped(std::uint64_t done, Session& session) {
 
 void Checkpoints::end_early(std::uint64_t done, Session& session) {
   if (!saver_) return;
-  if (saved_ != done) save(done, session);
+  if (saved_ != done && !session.recorder().weights_damaged) save(done, session);
   finish(session);
 }
 

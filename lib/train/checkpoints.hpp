@@ -37,7 +37,8 @@ class Checkpoints {
   /// on return.
   void stepped(std::uint64_t done, Session& session);
 
-  /// Saves the state of a run that ends here, before its last step, where the run saves at all.
+  /// Saves the state of a run that ends here, before its last step, where the run saves at all and
+  /// its weights are of use. What is being written is complete on return.
   void end_early(std::uint64_t done, Session& session);
 
  private:

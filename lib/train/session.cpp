@@ -193,8 +193,9 @@ bool Session::step(std::uint64_t step) {
   row.time_gather = all.times.gather;
   row.time_reduce = all.times.reduce;
   recorder_.steps.push_back(row);
-  recorder_.gave_up = result.exhausted;
-  return !result.exhausted;
+  recorder_.weights_damaged = result.damaged;
+  recorder_.gave_up = result.exhausted || result.damaged;
+  return !recorder_.gave_up;
 }
 
 void Session::keep(const zero::UpdateTimes& times) {

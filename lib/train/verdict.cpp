@@ -21,6 +21,13 @@ std::optional<std::string> wrong_bytes(const trace::Recorder& recorder) {
 }
 
 std::optional<std::string> divergence(const trace::Recorder& recorder) {
+  if (recorder.weights_damaged) {
+    return fmt::format(
+        "the norm of the gradients of step {} is {}, and zeropp.update_in_backward had updated "
+        "weights before it was known: resume from a checkpoint with a smaller learning rate, or "
+        "leave it out to skip such steps",
+        recorder.first_step + recorder.steps.size() - 1, recorder.steps.back().grad_norm);
+  }
   for (std::size_t i = 0; i < recorder.steps.size(); ++i) {
     if (!std::isfinite(recorder.steps[i].loss) && recorder.steps[i].skipped == 0) {
       return fmt::format("the loss of step {} is not finite", i);

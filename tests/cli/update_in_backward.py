@@ -4,8 +4,10 @@ line, beside what needs all gradients at once; a gradient that is not finite end
 on as one that was not."""
 
 import json
+import math
 
 import zpp
+from zpp_validate.checkers import checkpoint
 
 zpp.skip_without_gpus(4)
 MODEL = ["--num-layers", 6, "--hidden-size", 64, "--seq-length", 32, "--deterministic"]
@@ -85,7 +87,27 @@ class UpdateInBackward(zpp.TestCase):
         result = self.train(2, *MODEL, *STEPS, "--optimizer", "SGD", "--lr", 1e30,
                             "--update-in-backward", out=self.folder / "infinite")
         self.assertEqual(result.code, zpp.INVALID, result)
-        self.assertIn("zeropp.update_in_backward had updated weights", result.stderr)
+        errors = result.errors()
+        self.assertEqual(len(errors), 1, result)
+        self.assertIn("zeropp.update_in_backward had updated weights", errors[0])
+        root, groups = self.trace(self.folder / "infinite")
+        self.assertEqual(root["verdict"], f"INVALID: {errors[0]}")
+        steps = groups["steps"]["grad_norm"]
+        self.assertEqual([math.isfinite(norm) for norm in steps], [True] * (len(steps) - 1) + [False])
+        self.assertGreater(len(steps), 1)
+        judged = zpp.check_trace(self.folder / "infinite" / "train.h5")
+        self.assertEqual(judged.code, zpp.INVALID, judged)
+
+    def test_damaged_weights_are_not_saved(self):
+        """The checkpoint of the step before stays the newest, and a run goes on from it."""
+        kept = self.folder / "kept"
+        words = [*MODEL, *STEPS, "--optimizer", "SGD", "--update-in-backward", "--save", kept, "--load", kept,
+                 "--save-interval", 1]
+        result = self.train(2, *words, "--lr", 1e30, out=self.folder / "infinite")
+        self.assertEqual((result.code, len(result.errors())), (zpp.INVALID, 1), result)
+        steps = len(self.trace(self.folder / "infinite")[1]["steps"]["loss"])
+        self.assertEqual(sorted(path.name for path in kept.iterdir())[-1], f"step-{steps - 1:09}", result)
+        self.assertEqual(checkpoint.main([str(kept)]), zpp.OK)
 
     def test_restart(self):
         whole, _ = self.run_of(2, ["--update-in-backward"], "whole")

@@ -15,6 +15,7 @@ struct StepResult {
   double learning_rate = 0;  ///< of this step; where it is skipped, of the one that is taken next
   bool exhausted = false;    ///< skipped at the smallest loss scale: training cannot go on
   bool skipped = false;      ///< a non-finite gradient on some rank: no rank stepped
+  bool damaged = false;      ///< skipped, but backward had updated weights: they are of no use
   comm::Bytes sent;          ///< counted
   comm::Bytes predicted;     ///< closed form
   double time_forward = 0;   ///< seconds on the compute stream

@@ -1,7 +1,5 @@
 #include "lib/zero/engine/training_step.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +9,6 @@
 #include <vector>
 
 #include "lib/base/defect.hpp"
-#include "lib/base/error.hpp"
 #include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
@@ -105,15 +102,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   const Timed scope(context_.recorder.timers, Category::optimizer);
   result.grad_norm = global_norm();
   result.skipped = !std::isfinite(result.grad_norm);
-  if (result.skipped && updates_in_backward()) {
-    throw Error(
-        ExitCode::check_failed,
-        fmt::format("the norm of the gradients of step {} is {}, and "
-                    "zeropp.update_in_backward had updated weights before it was known: "
-                    "resume from a checkpoint with a smaller learning rate, or leave it out "
-                    "to skip such steps",
-                    t, result.grad_norm));
-  }
+  result.damaged = result.skipped && updates_in_backward();
 
   // Clip, update and refresh; a step that is skipped ends here.
   update_clock_.begin();
