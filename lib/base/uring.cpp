@@ -1,6 +1,9 @@
 #include <liburing.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "lib/base/block_io.hpp"
@@ -25,6 +28,7 @@ class Ring final : public BlockIo {
       const std::size_t slot = free_.back();
       free_.pop_back();
       requests_[slot] = request;
+      if (broken_ != 0) continue;
       io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
       const auto bytes = static_cast<unsigned>(request.bytes);
       if (request.write) {
@@ -40,8 +44,8 @@ class Ring final : public BlockIo {
 
   BlockResult end() override {
     io_uring_cqe* entry = nullptr;
-    // Every time what was not submitted yet: else it would be waited for without end.
-    while (io_uring_peek_cqe(&ring_, &entry) != 0) (void)io_uring_submit_and_wait(&ring_, 1);
+    while (broken_ == 0 && io_uring_peek_cqe(&ring_, &entry) != 0) wait_for_one();
+    if (broken_ != 0) return {take_any(), broken_};
     const auto slot = static_cast<std::size_t>(io_uring_cqe_get_data64(entry));
     const std::int64_t bytes = entry->res;
     io_uring_cqe_seen(&ring_, entry);
@@ -50,11 +54,37 @@ class Ring final : public BlockIo {
   }
 
  private:
+  static constexpr int kTries = 10'000;  ///< of a millisecond each
+
+  void wait_for_one() {
+    // Every time what was not submitted yet: else it would be waited for without end.
+    const int status = io_uring_submit_and_wait(&ring_, 1);
+    // The kernel lacks memory or room for completions for a while; all other errors last.
+    const bool may_pass = status == -EAGAIN || status == -EBUSY;
+    tries_ = may_pass ? tries_ + 1 : 0;
+    if (may_pass && tries_ < kTries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else if (status < 0 && status != -EINTR) {
+      broken_ = may_pass ? -EIO : status;
+    }
+  }
+  /// One of the requests that are in flight.
+  [[nodiscard]] BlockRequest take_any() {
+    std::size_t slot = 0;
+    while (std::ranges::find(free_, slot) != free_.end()) ++slot;
+    free_.push_back(slot);
+    return std::move(requests_[slot]);
+  }
+
   /// Submits requests; what the kernel does not take now, end() submits again.
-  void submit() { (void)io_uring_submit(&ring_); }
+  void submit() {
+    if (broken_ == 0) (void)io_uring_submit(&ring_);
+  }
 
   io_uring ring_;
   int file_;
+  int tries_ = 0;   ///< that failed in a row
+  int broken_ = 0;  ///< negative: the kernel takes and gives nothing any more, -errno
   std::vector<BlockRequest> requests_;  ///< by slot
   std::vector<std::size_t> free_;
 };
