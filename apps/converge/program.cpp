@@ -13,10 +13,9 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sha256.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/comm/flight_record.hpp"
 #include "lib/config/options.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::converge {
 
@@ -117,10 +116,9 @@ void StudyProgram::report(std::size_t number, const RunRecord& r) const {
       r.quadratic.steps == 0 ? ""
                              : fmt::format("  {:.3f} of its bound at most, {} violations",
                                            r.quadratic.largest_ratio, r.quadratic.violations);
-  fmt::print("run {}/{}  {}  seed {}  held-out {:.4f}{}  {} steps  {:.1f} s  {}\n", number + 1,
-             plan_.runs.size(), r.setting, r.seed, r.final_held_out_loss, quadratic, r.steps,
-             r.seconds, r.verdict);
-  std::fflush(stdout);
+  standard_output::print("run {}/{}  {}  seed {}  held-out {:.4f}{}  {} steps  {:.1f} s  {}\n",
+                         number + 1, plan_.runs.size(), r.setting, r.seed, r.final_held_out_loss,
+                         quadratic, r.steps, r.seconds, r.verdict);
 }
 
 int StudyProgram::do_own(const std::vector<std::size_t>& missing) {
@@ -166,17 +164,17 @@ void StudyProgram::collect() {
 ExitCode StudyProgram::run() {
   if (context_.is_root()) {
     for (const std::string& name : plan_.left_out) {
-      fmt::print("left out, no GPU here: setting {}, and its checks\n", name);
+      standard_output::print("left out, no GPU here: setting {}, and its checks\n", name);
     }
   }
   const std::vector<std::size_t> missing = find_missing();
   if (context_.is_root()) {
     const std::size_t equal = equal_trainings(plan_);
-    fmt::print("zpp_converge: {} settings, {} runs, {}{} to be done by {} teams of {} ranks\n",
-               plan_.settings.size(), plan_.runs.size(),
-               equal > 0 ? fmt::format("{} that train as others do, ", equal) : "", missing.size(),
-               team_.count(), team_.ranks());
-    std::fflush(stdout);
+    standard_output::print(
+        "zpp_converge: {} settings, {} runs, {}{} to be done by {} teams of {} ranks\n",
+        plan_.settings.size(), plan_.runs.size(),
+        equal > 0 ? fmt::format("{} that train as others do, ", equal) : "", missing.size(),
+        team_.count(), team_.ranks());
   }
   // A team fails by itself: the others end their runs before all ranks say so.
   std::optional<Error> failed;
@@ -202,7 +200,8 @@ ExitCode StudyProgram::run() {
   }
   collect();
   const std::string verdict = write_trace();
-  if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
+  if (context_.is_root())
+    standard_output::print("{}  {}\n", verdict, context_.trace_path().string());
   return trace::is_valid(verdict) ? ExitCode::ok : ExitCode::check_failed;
 }
 
@@ -226,8 +225,7 @@ std::string StudyProgram::write_trace() {
     data.verdict = verdict_of(study);
     trace::Document document = trace::describe_run(data);
     for (trace::Group& group : groups_of(study)) document.groups.push_back(std::move(group));
-    trace::write_hdf5(document, context_.trace_path());
-    if (context_.json) trace::write_json(trace::to_json(document), *context_.json);
+    app::write_outputs(context_, outputs_, document);
     verdict = data.verdict;
   });
   return context_.control().broadcast(verdict);

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <span>
+#include <system_error>
 
 #include "apps/converge/matrix.hpp"
 #include "lib/base/atomic_file.hpp"
@@ -68,6 +70,8 @@ void RunStore::keep(const RunRecord& record, const std::string& key) const {
                                      {"key", key},
                                      {"sha256", hash_of(packed)},
                                      {"record", json::binary(packed)}});
+  std::error_code error;  // the folder may be gone since the preflight: a run is worth more
+  std::filesystem::create_directories(folder_, error);
   write_atomically(path(record.setting, record.seed, key), std::as_bytes(std::span(bytes)));
 }
 

@@ -28,7 +28,7 @@ ExitCode run_in(const Options& options, const app::Context& context) {
                                                            .device = device,
                                                            .transport = *options.transport,
                                                            .rail_lanes = options.rail_lanes});
-  return survey(options, context, groups, device, stream);
+  return survey(options, context, groups, device, stream, outputs);
 }
 
 int run_as(Options options, int argc, char** argv) {

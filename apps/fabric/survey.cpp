@@ -19,8 +19,7 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/log.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/base/standard_output.hpp"
 
 namespace zeropp::fabric {
 
@@ -217,14 +216,13 @@ class Survey {
 
 void print(const app::Context& context, const std::string& text) {
   if (!context.is_root()) return;
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  standard_output::write(text);
 }
 
 }  // namespace
 
 ExitCode survey(const Options& options, const app::Context& context, const comm::Groups& groups,
-                const Device& device, const Stream& stream) {
+                const Device& device, const Stream& stream, const app::OutputLock& outputs) {
   const auto rank = static_cast<std::size_t>(context.control().rank());
   trace::TraceData head = app::run_trace(context, *options.backend, *options.transport);
   const int gpu = options.backend == Backend::cuda ? context.gpus.index[rank] : -1;
@@ -253,8 +251,8 @@ ExitCode survey(const Options& options, const app::Context& context, const comm:
                       "those; give more with --fabric-seconds",
                       report.map.measured_rounds, report.map.rounds, options.seconds));
     }
-    trace::write_hdf5(fabric_document(report, head), context.trace_path());
-    if (context.json) trace::write_json(fabric_json(report, head), *context.json);
+    app::write_outputs(context, outputs, fabric_document(report, head),
+                       [&] { return fabric_json(report, head); });
   });
   return report.judgement.faults.empty() ? ExitCode::ok : ExitCode::check_failed;
 }

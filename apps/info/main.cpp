@@ -12,6 +12,7 @@
 #include "lib/app/placement_output.hpp"
 #include "lib/app/registries.hpp"
 #include "lib/base/atomic_file.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/options.hpp"
@@ -125,15 +126,16 @@ void print_placement(const app::Context& context, const Placement& placement) {
   for (auto& row : app::placement_rows(placement.ranks, context.world().local_ranks())) {
     table.add(std::move(row));
   }
-  fmt::print("{}", table.str());
-  for (const std::string& mistake : placement.mistakes) fmt::print("MISTAKE: {}\n", mistake);
-  fmt::print("\n");
+  standard_output::print("{}", table.str());
+  for (const std::string& mistake : placement.mistakes)
+    standard_output::print("MISTAKE: {}\n", mistake);
+  standard_output::print("\n");
 }
 
 void print_pairs(const json& info, const char* section) {
   trace::TextTable table({section, ""});
   for (const auto& [key, value] : info[section].items()) table.add({key, cell(value)});
-  fmt::print("{}\n", table.str());
+  standard_output::print("{}\n", table.str());
 }
 
 void print_registries(const json& info) {
@@ -158,7 +160,7 @@ void print_registries(const json& info) {
       for (const auto& key : keys) row.push_back(cell(entry[key]));
       table.add(std::move(row));
     }
-    fmt::print("{}\n", table.str());
+    standard_output::print("{}\n", table.str());
   }
 }
 
@@ -168,7 +170,7 @@ void print_configuration(const std::vector<config::Option>& options) {
     if (option.in_effect && !option.in_effect()) continue;
     table.add({option.path, cell(config::value_of(option)), option.flag});
   }
-  fmt::print("{}\n", table.str());
+  standard_output::print("{}\n", table.str());
 }
 
 /// Whether the configuration is one of more ranks than the one here, which judges it wrongly.

@@ -17,8 +17,7 @@
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/base/standard_output.hpp"
 
 namespace zeropp::kernels {
 
@@ -26,10 +25,7 @@ namespace {
 
 std::string now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
-void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-}
+void print(const std::string& text) { standard_output::write(text); }
 
 bool multiplies_bf16(const Problem& problem) { return problem.work.arithmetic == Arithmetic::bf16; }
 
@@ -63,8 +59,8 @@ class KernelsProgram {
     print(line_of(outcome_.ceilings.back()));
     head.verdict = outcome_.verdict();
     print(footer(outcome_));
-    trace::write_hdf5(to_document(outcome_, head), context_.trace_path());
-    if (context_.json) trace::write_json(to_json(outcome_, head, now()), *context_.json);
+    app::write_outputs(context_, outputs_, to_document(outcome_, head),
+                       [&] { return to_json(outcome_, head, now()); });
     return trace::is_valid(head.verdict) ? ExitCode::ok : ExitCode::check_failed;
   }
 

@@ -16,10 +16,9 @@
 #include "lib/app/app.hpp"
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/plan/step_time.hpp"
 #include "lib/trace/column.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan_app {
@@ -123,14 +122,11 @@ int run_break_even(int argc, char** argv) {
     const auto too_large = std::ranges::find_if(runs.features, exceeds_limit);
     if (too_large != runs.features.end()) warn_of_limit(*too_large);
     const std::vector<Row> rows = rows_of(runs, topology, asked.on.cluster, asked.gain);
-    std::fputs(
-        (to_text(rows, topology, asked.on.cluster) + assumptions_text(asked.on.job, call.options()))
-            .c_str(),
-        stdout);
+    standard_output::write(to_text(rows, topology, asked.on.cluster) +
+                           assumptions_text(asked.on.job, call.options()));
     trace::Document document = trace::describe_run(app::run_trace(call));
     document.groups.push_back(to_group(rows));
-    trace::write_hdf5(document, call.trace_path());
-    if (call.json) trace::write_json(trace::to_json(document), *call.json);
+    app::write_outputs(call, lock, document);
     return ExitCode::ok;
   };
   return app::run(std::move(app), argc, argv);

@@ -13,6 +13,7 @@
 #include "apps/plan/measured_trace.hpp"
 #include "lib/app/app.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/config/json.hpp"
 #include "lib/trace/sinks/h5_reader.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
@@ -90,7 +91,7 @@ ExitCode calibrate_cluster(const Request& request, const app::Call& call) {
   const nlohmann::json made = plan::to_json(cluster);
   (void)plan::parse_cluster(made.dump(), request.file);  // what is written can be read
   trace::write_json(made, request.file);
-  fmt::print("{}\n", request.file);
+  standard_output::print("{}\n", request.file);
   return ExitCode::ok;
 }
 

@@ -10,9 +10,8 @@
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/base/units.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::plan_app {
 
@@ -73,12 +72,11 @@ int run_compare(int argc, char** argv) {
         to_text(made, {variants.features.back(), topology, cluster, asked.gain,
                        asked.memory_limit * kGibibyte, batch_text(asked.on.job, call.options()),
                        vocabulary_text(asked.on.job)});
-    std::fputs(text.c_str(), stdout);
+    standard_output::write(text);
     trace::TraceData head = app::run_trace(call);
     head.seed = asked.on.job.config.seed;
     const trace::Document document = to_document(made, head);
-    trace::write_hdf5(document, call.trace_path());
-    if (call.json) trace::write_json(trace::to_json(document), *call.json);
+    app::write_outputs(call, lock, document);
     return ExitCode::ok;
   };
   return app::run(std::move(app), argc, argv);

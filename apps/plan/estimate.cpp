@@ -9,9 +9,8 @@
 #include "lib/app/app.hpp"
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/data/token_source.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::plan_app {
 
@@ -24,12 +23,11 @@ ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app:
   warn_of_limit(run);
   warn_of_hpz(run);
   const plan::Estimate made = plan::estimate(run);
-  std::fputs((to_text(run, made) + assumptions_text(job, call.options())).c_str(), stdout);
+  standard_output::write(to_text(run, made) + assumptions_text(job, call.options()));
   trace::TraceData head = app::run_trace(call);
   head.seed = job.config.seed;
   const trace::Document document = to_document(run, made, head);
-  trace::write_hdf5(document, call.trace_path());
-  if (call.json) trace::write_json(trace::to_json(document), *call.json);
+  app::write_outputs(call, lock, document);
   return ExitCode::ok;
 }
 

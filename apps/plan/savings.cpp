@@ -11,6 +11,7 @@
 #include "lib/app/app.hpp"
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
 
@@ -166,7 +167,7 @@ ExitCode answer(const Request& r, const app::Call& call) {
     text = call_text(found);
     value = call_json(found);
   }
-  std::fputs(text.c_str(), stdout);
+  standard_output::write(text);
   value["schema"] = "zeropp-savings";
   value["schema_version"] = "1.0";
   value["config"] = nlohmann::json::parse(call.config_json());

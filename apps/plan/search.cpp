@@ -22,13 +22,12 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/base/units.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/resolve.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/plan/step_time.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::plan_app {
 
@@ -203,15 +202,14 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
   }
   std::string text = to_text(found, asked.rows, call.options());
   text += assumptions_text(asked.base.job, call.options());
-  std::fputs(text.c_str(), stdout);
+  standard_output::write(text);
   trace::TraceData head = app::run_trace(call);
   head.seed = asked.base.job.config.seed;
   const bool none =
       std::ranges::all_of(found, [](const Found& each) { return each.result.fitting == 0; });
   if (none) head.verdict = "INVALID: no configuration fits";
   const trace::Document document = to_document(found, head);
-  trace::write_hdf5(document, call.trace_path());
-  if (call.json) trace::write_json(trace::to_json(document), *call.json);
+  app::write_outputs(call, lock, document);
   if (!none) return ExitCode::ok;
   log::error(why_nothing_fits(asked, call.options(), topologies));
   return ExitCode::environment;

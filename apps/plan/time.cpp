@@ -10,10 +10,9 @@
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/base/units.hpp"
 #include "lib/data/token_source.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::plan_app {
 
@@ -39,12 +38,11 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const
   warn_of_hpz(run);
   std::string text = to_text(run, asked.cluster, time);
   text += assumptions_text(asked.job, call.options());
-  std::fputs(text.c_str(), stdout);
+  standard_output::write(text);
   trace::TraceData head = app::run_trace(call);
   head.seed = config.seed;
   const trace::Document document = to_document(run, asked.cluster, time, head);
-  trace::write_hdf5(document, call.trace_path());
-  if (call.json) trace::write_json(trace::to_json(document), *call.json);
+  app::write_outputs(call, lock, document);
   return ExitCode::ok;
 }
 

@@ -23,8 +23,7 @@
 #include "lib/app/own_device.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/base/standard_output.hpp"
 
 namespace zeropp::sweep {
 
@@ -68,8 +67,8 @@ class Sweep {
     head.verdict = outcome_.verdict();
     context_.agree_on([&] {
       if (!context_.is_root()) return;
-      trace::write_hdf5(to_document(outcome_, head), context_.trace_path());
-      if (context_.json) trace::write_json(to_json(outcome_, head, now()), *context_.json);
+      app::write_outputs(context_, outputs_, to_document(outcome_, head),
+                         [&] { return to_json(outcome_, head, now()); });
     });
     if (!outcome_.ended.empty()) {
       log::warn(fmt::format(
@@ -92,8 +91,7 @@ class Sweep {
 
   void print(const std::string& text) const {
     if (!context_.is_root()) return;
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
+    standard_output::write(text);
   }
 
   [[nodiscard]] bool needs_levels() const {

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string>
 
+#include "lib/base/standard_output.hpp"
+
 namespace zeropp::train_app {
 namespace {
 
@@ -47,27 +49,24 @@ void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) {
   const bool due = last || steps_done % interval_ == 0;
   if (megatron_) {
     megatron_->add(row);
-    if (due) fmt::print("{}\n", megatron_->take(steps_done));
-    std::fflush(stdout);
+    if (due) standard_output::print("{}\n", megatron_->take(steps_done));
     return;
   }
   if (!terminal_ && !due) return;
-  fmt::print(
+  standard_output::print(
       "{}step {}/{}  loss {:.4f}  norm {:.3f}  {:.0f} ms  {:.0f} tokens/s  {} MB across "
       "nodes{}{}",
       terminal_ ? "\r" : "", steps_done, steps_, row.loss, row.grad_norm, row.time * 1e3,
       row.tokens_per_second, megabytes(row.bytes_inter_node),
       row.skipped > 0 ? skipped(row.loss_scale) : "", terminal_ && !last ? "   " : "\n");
-  std::fflush(stdout);
 }
 
 void Progress::report(const trace::EvaluationRow& row) const {
   if (!is_root_) return;
   const std::string of_bytes =
       std::isnan(row.bits_per_byte) ? "" : fmt::format("  {:.4f} bits a byte", row.bits_per_byte);
-  fmt::print("{}step {}  held-out loss {:.4f} nats{}\n", terminal_ ? "\r" : "", row.step, row.loss,
-             of_bytes);
-  std::fflush(stdout);
+  standard_output::print("{}step {}  held-out loss {:.4f} nats{}\n", terminal_ ? "\r" : "",
+                         row.step, row.loss, of_bytes);
 }
 
 }  // namespace zeropp::train_app

@@ -11,9 +11,8 @@
 #include "lib/app/interrupt.hpp"
 #include "lib/base/file.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/trace/document.hpp"
-#include "lib/trace/sinks/hdf5_sink.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
 #include "lib/train/verdict.hpp"
 #include "lib/zero/plan/hpz_use.hpp"
 
@@ -51,14 +50,14 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
 
 ExitCode Trainer::run() {
   if (context_.is_root()) {
-    fmt::print("zpp_train on {}, {} over {}: ZeRO stage {}, {}, {}\n",
-               context_.topology().describe(), enum_name(*config_.backend),
-               enum_name(*config_.transport), config_.zero.stage, config_.model.name,
-               tokens_.source->description());
+    standard_output::print("zpp_train on {}, {} over {}: ZeRO stage {}, {}, {}\n",
+                           context_.topology().describe(), enum_name(*config_.backend),
+                           enum_name(*config_.transport), config_.zero.stage, config_.model.name,
+                           tokens_.source->description());
   }
   const std::uint64_t first = checkpoints_.load(session_);
   if (first > 0 && context_.is_root()) {
-    fmt::print("resuming after step {} of {}\n", first, config_.train_steps);
+    standard_output::print("resuming after step {} of {}\n", first, config_.train_steps);
   }
   warn_of_averages(first);
   app::GpuSampling sampling(context_, *config_.backend, config_.gpu_sampling);
@@ -76,7 +75,8 @@ ExitCode Trainer::run() {
                 .evaluated = [&](const trace::EvaluationRow& row) { progress_.report(row); }},
                first);
   const std::string verdict = write_trace(sampling);
-  if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
+  if (context_.is_root())
+    standard_output::print("{}  {}\n", verdict, context_.trace_path().string());
   const trace::Recorder& recorder = session_.recorder();
   if (recorder.weights_damaged && context_.is_root()) log::error(*train::divergence(recorder));
   if (!trace::is_valid(verdict)) return ExitCode::check_failed;
@@ -135,8 +135,7 @@ std::string Trainer::write_trace(app::GpuSampling& sampling) {
     if (!context_.is_root()) return;
     const trace::Document document = trace::describe(data);
     keep_earlier_trace();
-    trace::write_hdf5(document, context_.trace_path());
-    if (context_.json) trace::write_json(trace::to_json(document), *context_.json);
+    app::write_outputs(context_, outputs_, document);
   });
   return verdict;
 }

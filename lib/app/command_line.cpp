@@ -353,7 +353,8 @@ std::vector<std::string> add_common_flags(CLI::App& cli, const App& app, CommonF
     known.emplace_back("--timeout");
     cli.add_option(app.timeout_flags, common.timeout,
                    "Longest wait of an operation for other ranks, in seconds; then all end with "
-                   "exit code 124, and leave in --output what each did last; 0: no limit")
+                   "exit code 124, and leave in --output what each did last; 0: no limit, "
+                   "and ranks that stop are not looked for")
         ->default_str(fmt::format("{}", line.timeout))
         ->type_name("X");
   }

@@ -8,6 +8,7 @@
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/log.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::app {
 
@@ -26,6 +27,15 @@ void refuse_same_file(const std::filesystem::path& trace, const std::filesystem:
                           summary.string()));
 }
 
+/// Makes a folder that is no longer there: the result of a run is worth more than its place.
+void make_again(const std::filesystem::path& folder) {
+  std::error_code error;  // what cannot be made is reported where it is written
+  if (std::filesystem::exists(folder, error) || error) return;
+  std::filesystem::create_directories(folder, error);
+  log::warn(
+      fmt::format("{} was removed or moved during the run: it is made again", folder.string()));
+}
+
 }  // namespace
 
 OutputLock preflight_outputs(const Context& context) {
@@ -39,15 +49,30 @@ OutputLock preflight_outputs(const Context& context) {
 OutputLock preflight_outputs(const Call& call) {
   if (call.json) refuse_same_file(call.trace_path(), *call.json);
   trace::preflight_hdf5(call.trace_path());
-  auto lock = std::make_unique<LockFile>(call.trace_path());
+  const std::string path = call.trace_path().string();
+  auto lock = std::make_unique<LockFile>(call.trace_path(), [path](const std::string& holder) {
+    return fmt::format(
+        "cannot write {}: {} is about to, whose file would be lost; wait until it "
+        "has ended, or choose another place",
+        path, holder);
+  });
   if (!lock->failure().empty()) {
     log::warn(
         fmt::format("no file can be locked beside {} ({}): see to it that no other run has "
                     "this --output",
-                    call.trace_path().string(), lock->failure()));
+                    path, lock->failure()));
   }
   if (call.json) preflight_write(*call.json, 0);
   return lock;
+}
+
+void write_outputs(const Call& call, const OutputLock& lock, const trace::Document& document,
+                   const std::function<nlohmann::json()>& summary) {
+  make_again(call.output.value_or("."));
+  if (call.json && call.json->has_parent_path()) make_again(call.json->parent_path());
+  lock->renew();
+  trace::write_hdf5(document, call.trace_path());
+  if (call.json) trace::write_json(summary ? summary() : trace::to_json(document), *call.json);
 }
 
 }  // namespace zeropp::app

@@ -1,10 +1,13 @@
 // The files that a program leaves: its trace, and the summary of --json.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "lib/app/app.hpp"
 #include "lib/base/lock_file.hpp"
+#include "lib/trace/document.hpp"
 
 namespace zeropp::app {
 
@@ -18,5 +21,11 @@ using OutputLock = std::unique_ptr<LockFile>;
 [[nodiscard]] OutputLock preflight_outputs(const Context& context);
 /// Checks the outputs of a program without ranks. Throws Error(usage) or Error(io).
 [[nodiscard]] OutputLock preflight_outputs(const Call& call);
+
+/// Writes the trace, and the summary where --json asks for it: that of `summary`, or the trace as
+/// JSON. One process calls it, the one that has the lock. A folder that was removed since the
+/// preflight is made again, with a warning. Throws Error(io).
+void write_outputs(const Call& call, const OutputLock& lock, const trace::Document& document,
+                   const std::function<nlohmann::json()>& summary = {});
 
 }  // namespace zeropp::app

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -14,6 +13,7 @@
 #include "lib/base/checked.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/standard_output.hpp"
 #include "lib/base/status.hpp"
 #include "lib/comm/flight_record.hpp"
 #include "lib/config/flag_names.hpp"
@@ -118,43 +118,59 @@ void Context::agree_on(const std::function<void()>& step) const {
   control().agree(status);
 }
 
-int run(App app, int argc, char** argv) {
-  log::set_program("zpp_" + app.name);
+namespace {
+
+/// Runs the program, to the end of MPI.
+ExitCode run_program(App& app, int argc, char** argv) {
   const std::string command = trace::quote_command(argc, argv);
   CommandLine line;
   const auto parsed = status_of([&] { line = parse_command_line(app, argc, argv); });
   if (line.answer) {
-    if (!is_launched_beside_rank_0()) std::fputs(line.answer->c_str(), stdout);
-    return 0;
+    if (!is_launched_beside_rank_0()) standard_output::write(*line.answer);
+    return ExitCode::ok;
   }
   if (app.run_alone) {
     try {
-      return static_cast<int>(run_without_ranks(app, parsed, line, command));
+      return run_without_ranks(app, parsed, line, command);
     } catch (...) {
       const Error error = current_error();
       log::error(error.what());
-      return static_cast<int>(error.code());
+      return error.code();
     }
   }
   install_interrupt_handlers();
   std::optional<comm::World> world;
   try {
     world.emplace(argc, argv);
-    return static_cast<int>(run_in(*world, app, parsed, line, command));
+    return run_in(*world, app, parsed, line, command);
   } catch (const comm::AgreedError& error) {
     if (world->control().rank() == error.reporter()) log::error(error.what());
-    return static_cast<int>(error.code());
+    return error.code();
   } catch (...) {
     const Error error = current_error();
     if (!world || world->size() == 1) {
       log::error(error.what());
-      return static_cast<int>(error.code());
+      return error.code();
     }
     // The error is known to this rank alone: the others may be waiting for it.
     log::error(
         fmt::format("{} (rank {} on {})", error.what(), world->control().rank(), host_name()));
     comm::World::abort(error.code());
   }
+}
+
+}  // namespace
+
+int run(App app, int argc, char** argv) {
+  standard_output::claim_descriptors();
+  log::set_program("zpp_" + app.name);
+  ExitCode code = run_program(app, argc, argv);
+  // Files that hold the result are written by now.
+  if (const auto lost = status_of([] { standard_output::require_written(); })) {
+    log::error(lost->what());
+    if (code == ExitCode::ok) code = lost->code();
+  }
+  return static_cast<int>(code);
 }
 
 }  // namespace zeropp::app

@@ -38,21 +38,43 @@ bool has_name(int descriptor, const fs::path& path) {
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
+bool is_regular(int descriptor) {
+  struct stat status {};
+  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 }  // namespace
 
-LockFile::LockFile(const fs::path& target)
-    : path_(target.parent_path() / fmt::format(".{}.lock", target.filename().string())) {
-  for (int tries = 0; !take(target); ++tries) {
+LockFile::LockFile(const fs::path& target, Refusal refusal)
+    : path_(target.parent_path() / fmt::format(".{}.lock", target.filename().string())),
+      refusal_(std::move(refusal)) {
+  lock();
+}
+
+void LockFile::renew() {
+  if (descriptor_ < 0 || has_name(descriptor_, path_)) return;
+  ::close(std::exchange(descriptor_, -1));
+  lock();
+}
+
+void LockFile::lock() {
+  for (int tries = 0; !take(); ++tries) {
     if (tries < kTries) continue;
     failure_ = "its name is that of another file each time";
     return;
   }
 }
 
-bool LockFile::take(const fs::path& target) {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+bool LockFile::take() {
+  constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  descriptor_ = ::open(path_.c_str(), flags, 0666);
   if (descriptor_ < 0) {
     failure_ = std::strerror(errno);
+    return true;
+  }
+  if (!is_regular(descriptor_)) {
+    ::close(std::exchange(descriptor_, -1));
+    failure_ = "its name is that of no regular file";
     return true;
   }
   const int error = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
@@ -65,9 +87,7 @@ bool LockFile::take(const fs::path& target) {
   const std::string holder = error == EWOULDBLOCK ? holder_in(descriptor_) : "";
   ::close(std::exchange(descriptor_, -1));
   if (error == EWOULDBLOCK) {
-    throw Error(ExitCode::io, fmt::format("cannot write {}: {} is about to, whose file would be "
-                                          "lost; wait until it has ended, or choose another place",
-                                          target.string(), holder));
+    throw Error(ExitCode::io, refusal_(holder));
   }
   if (error != 0) failure_ = std::strerror(error);
   return error != 0;

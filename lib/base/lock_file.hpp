@@ -7,27 +7,37 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace zeropp {
 
 class LockFile {
  public:
-  /// Locks `target`, whose folder exists. Throws Error(io) that names the process which has it.
-  explicit LockFile(const std::filesystem::path& target);
+  /// Line that refuses the lock; `holder` is the process that has it: "process 12 on host".
+  using Refusal = std::function<std::string(const std::string& holder)>;
+
+  /// Locks `target`, whose folder exists. Throws Error(io) with the line of `refusal` where another
+  /// process has the lock.
+  LockFile(const std::filesystem::path& target, Refusal refusal);
   ~LockFile();
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;
 
   /// Reason why another process would not be told; empty: it would.
   [[nodiscard]] const std::string& failure() const { return failure_; }
+  /// Locks `target` again where the lock's file was removed or moved away, so that another process
+  /// may have locked a new one. Throws as the constructor does.
+  void renew();
 
  private:
+  void lock();
   /// Takes the lock. False: the opened file has lost its name since. Throws as the constructor
   /// does.
-  [[nodiscard]] bool take(const std::filesystem::path& target);
+  [[nodiscard]] bool take();
 
   std::filesystem::path path_;
+  Refusal refusal_;
   std::string failure_;
   int descriptor_ = -1;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
+#include "lib/comm/within.hpp"
 
 namespace zeropp::comm {
 
@@ -18,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 using Kind = LifeMessage::Kind;
 
 constexpr Seconds kDefaultDeadline{600};
+constexpr Seconds kSayDeadline{1};
 std::atomic<double> deadline_seconds{kDefaultDeadline.count()};
 std::atomic<bool> hears_others{false};
 
@@ -38,7 +40,15 @@ std::thread without_signals(std::function<void()> body) {
 }  // namespace
 
 Watchdog::Watchdog(Setup setup) : setup_(std::move(setup)) {
-  if (!setup_.say) setup_.say = [](const std::string& line) { log::error(line); };
+  // A standard error that nobody reads, or that the thread which prints holds, may block for ever.
+  if (!setup_.say) {
+    setup_.say = [](const std::string& line) {
+      (void)within(kSayDeadline, [line] {
+        log::error(line);
+        return true;
+      });
+    };
+  }
   if (!setup_.end) setup_.end = [](ExitCode code) { ::_exit(static_cast<int>(code)); };
   for (Lifeline& line : setup_.lines) {
     const int rank = setup_.rank == 0 ? static_cast<int>(peers_.size()) + 1 : 0;

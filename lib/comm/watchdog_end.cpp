@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "lib/base/host_name.hpp"
@@ -179,9 +178,6 @@ void Watchdog::write_record(const std::string& cause) {
 }
 
 void Watchdog::finish(ExitCode code) {
-  // Printed text may not have been passed on yet; the thread that prints may hang, and hold its
-  // lock.
-  (void)within(Seconds{1}, [] { return std::fflush(stdout) == 0; });
   over_ = true;
   setup_.end(code);
   peers_.clear();  // as the end of the process does it

@@ -2,8 +2,10 @@
 """Data files and output folders that cannot be used: one line, the right exit code, nothing of others
 touched, nothing left half written."""
 
+import fcntl
 import os
 import shlex
+import shutil
 
 import h5py
 
@@ -114,14 +116,35 @@ class Output(zpp.TestCase):
         self.check_fails(self.train(1, "--json", "link/train.h5"), zpp.USAGE, "--json", "trace")
 
     def test_folder_that_vanishes(self):
-        """It is not made again: on a file system that went away it would come into being on another."""
+        """It is made again, with a warning: the result of the run is not lost. So is that of --json."""
+        for vanish in (lambda: self.out.rename(self.folder / "away"), lambda: shutil.rmtree(self.out)):
+            process = self.start(2, "--train-iters", "2000", "--log-interval", "1", "--json", self.out / "made.json")
+            process.wait_for_line("step 1/")
+            vanish()
+            result = process.end()
+            self.assertIn("step 2000/2000", result.stdout)
+            self.assertEqual(result.code, zpp.OK, result)
+            self.assertIn(f"{self.out} was removed or moved during the run: it is made again", result.stderr)
+            self.check_accepted(self.out / "train.h5")
+            self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["made.json", "train.h5"])
+
+    def test_folder_that_vanishes_and_cannot_be_made_again(self):
         process = self.start(2, "--train-iters", "2000", "--log-interval", "1")
         process.wait_for_line("step 1/")
         self.out.rename(self.folder / "away")
-        result = process.end()
-        self.assertIn("step 2000/2000", result.stdout)
-        self.check_fails(result, zpp.IO, "train.h5", "No such file")
-        self.assertFalse(self.out.exists())
+        self.out.write_text("mine")
+        self.check_fails(process.end(), zpp.IO, "train.h5", "Not a directory")
+        self.assertEqual(self.out.read_text(), "mine")
+
+    def test_folder_that_vanishes_and_is_another_runs(self):
+        """Whose trace is not replaced."""
+        process = self.start(2, "--train-iters", "2000", "--log-interval", "1")
+        process.wait_for_line("step 1/")
+        self.out.rename(self.folder / "away")
+        self.out.mkdir()
+        with open(self.out / ".train.h5.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.check_fails(process.end(), zpp.IO, "train.h5", "wait until it has ended")
 
     def test_two_runs_into_one_folder(self):
         """The one that comes while the other works is refused; output_lock makes sure that it does."""

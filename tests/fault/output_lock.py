@@ -7,28 +7,14 @@ import os
 import shutil
 import signal
 
+import programs
 import zpp
-
-MATRIX = {"base": {"train_batch_size": 1, "zeropp": {"backend": "host", "train_steps": 2, "evaluation_interval": 2,
-              "evaluation_batches": 1, "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32,
-                                                 "num_attention_heads": 2, "seq_length": 8}}},
-          "seeds": [1], "settings": [{"name": "zero3", "level": "markov"}]}
-SWEEP = ["-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--collective", "all_gather", "--algorithm", "direct",
-         "--backend", "host"]
-PROGRAMS = {
-    "train": zpp.TINY,
-    "sweep": SWEEP,
-    "fabric": ["--backend", "host", "--fabric-bytes", "4K"],
-    "kernels": ["--filter", "^copy", "--values", "1000", "--samples", "5", "--backend", "host"],
-    "converge": ["--config", "matrix.json"],
-    "plan": ["estimate", "--num-layers", "2", "--nodes", "1", "--ranks-per-node", "2", "--micro-batch-size", "1"],
-}
 
 
 class OutputLock(zpp.TestCase):
     def command(self, program):
-        words = [zpp.BIN / f"zpp_{program}", *PROGRAMS[program], "--output", self.out]
-        return zpp.Process(words if program == "plan" else [*zpp.MPIRUN, "-n", "1", *words], cwd=self.folder)
+        words = [*programs.TRACED[program], "--output", self.out]
+        return zpp.Process(programs.command(program, *words), cwd=self.folder)
 
     def check_refused(self, result, program):
         errors = result.errors(f"zpp_{program}")
@@ -37,8 +23,8 @@ class OutputLock(zpp.TestCase):
         self.assertIn("wait until it has ended, or choose another place", errors[0])
 
     def test_every_program_refuses_what_another_run_writes(self):
-        self.write_json("matrix.json", MATRIX)
-        for program in PROGRAMS:
+        programs.write_inputs(self)
+        for program in programs.TRACED:
             with self.subTest(program=program):
                 self.out = self.folder / program
                 trace = self.out / f"{program}.h5"
@@ -69,6 +55,14 @@ class OutputLock(zpp.TestCase):
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), [".train.h5.lock", "train.h5"])
         self.check_ok(self.train(1))
         self.assertEqual([path.name for path in self.out.iterdir()], ["train.h5"])
+
+    def test_a_lock_that_is_a_pipe_is_said(self):
+        self.out.mkdir()
+        os.mkfifo(self.out / ".train.h5.lock")
+        result = self.train(1)
+        self.assertEqual(result.code, zpp.OK, result)
+        self.assertIn("no file can be locked beside", result.stderr)
+        self.assertTrue((self.out / ".train.h5.lock").is_fifo())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import io
 import pathlib
 import sys
 
@@ -44,7 +45,48 @@ def command_of_script(path):
     return next(name for name, command in COMMANDS.items() if command.module.endswith(f".{script.removesuffix('.py')}"))
 
 
+def lost_output(reason):
+    return problem.Problem(f"cannot write to standard output: {reason}; what is missing there is lost: free space, or "
+                           "send it elsewhere, and start again", problem.IO)
+
+
+class Printed(io.FileIO):
+    """Standard output whose failure is a Problem, once: an OSError of it would name no file."""
+
+    is_lost = False
+
+    def write(self, data):
+        if self.is_lost:
+            return len(data)
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.is_lost = True
+            raise lost_output(error.strerror) from None
+
+
 def main(called):
+    """Exit code. `called`: the path of the program, and its words. Text that cannot be printed is an error."""
+    if sys.stdout is not None and sys.stdout is sys.__stdout__:
+        printed = Printed(sys.stdout.fileno(), "w", closefd=False)
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(printed), sys.stdout.encoding, sys.stdout.errors,
+                                      line_buffering=sys.stdout.line_buffering)
+    try:
+        code = run(called)
+    except SystemExit as end:  # of the parser of a command line
+        code = end.code
+    except problem.Problem as lost:
+        code = refuse(lost)
+    try:
+        if sys.stdout is None:
+            raise lost_output("it is closed")
+        sys.stdout.flush()
+    except problem.Problem as lost:
+        return refuse(lost) if code in (0, None) else code
+    return code
+
+
+def run(called):
     """Exit code. `called`: the path of the program, and its words. Scripts that were documented before there was one
     program are links to it: under such a name it is the command that the script has become."""
     path, *words = called
