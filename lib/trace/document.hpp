@@ -35,7 +35,8 @@ struct Group {
 };
 
 struct Document {
-  std::vector<Attribute> attributes;  ///< without `complete`, which a sink writes last
+  /// Without the digest and `complete`, which a sink writes last.
+  std::vector<Attribute> attributes;
   std::vector<Group> groups;
 };
 

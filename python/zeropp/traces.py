@@ -42,7 +42,7 @@ def read(path):
         raise ModuleNotFoundError(f"zeropp.read() needs {missing.name}: pip install {missing.name}", name=missing.name) from None
 
     try:
-        file = h5py.File(path, "r")
+        file = h5py.File(path, "r", locking=False)
     except OSError as error:
         if error.errno:
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from None

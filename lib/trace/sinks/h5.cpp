@@ -1,12 +1,38 @@
 #include "lib/trace/sinks/h5.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/file.hpp"
 
 namespace zeropp::trace::h5 {
+namespace {
+
+constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 32U;
+
+std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
+  const File file(path, O_RDONLY, "open");
+  const std::uint64_t size = file.size();
+  if (size > kLargestFile) {
+    throw Error(ExitCode::usage, fmt::format("{} has {} bytes, more than any trace: name the trace "
+                                             "that a program of zeropp wrote",
+                                             path.string(), size));
+  }
+  if (size == 0)
+    throw Error(ExitCode::io,
+                fmt::format("cannot open {}: it is empty; name a trace", path.string()));
+  std::vector<std::byte> bytes(size);
+  file.read(0, bytes);
+  return bytes;
+}
+
+}  // namespace
 
 void be_quiet() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
@@ -36,6 +62,18 @@ Handle string_type(std::size_t size) {
   check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "pad", "a string type");
   check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "set the characters of", "a string type");
   return type;
+}
+
+Handle open_to_read(const std::filesystem::path& path) {
+  be_quiet();
+  const std::string name = path.string();
+  std::vector<std::byte> bytes = bytes_of(path);
+  const Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "set up", name), H5Pclose);
+  check(H5Pset_fapl_core(access.id(), std::size_t{1} << 16U, false), "set up", name);
+  check(H5Pset_file_image(access.id(), bytes.data(), bytes.size()), "set up", name);
+  // HDF5 knows open files by their names, and refuses one that is there: this never is.
+  const std::string image = fmt::format("/proc/self/image-{}", fmt::ptr(bytes.data()));
+  return {check(H5Fopen(image.c_str(), H5F_ACC_RDONLY, access.id()), "open", name), H5Fclose};
 }
 
 }  // namespace zeropp::trace::h5

@@ -4,6 +4,7 @@
 
 #include <hdf5.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -47,5 +48,11 @@ Status check(Status status, const char* what, const std::string& where) {
   if (status < 0) fail(what, where);
   return status;
 }
+
+/// A file that is open for reading, as a copy in memory: HDF5 itself opens no file, since it would
+/// lock it, which file systems without locks refuse (some of NFS and Lustre). Throws Error(io)
+/// where the file cannot be read or is no HDF5 file, Error(usage) where it is larger than any
+/// trace.
+Handle open_to_read(const std::filesystem::path& path);
 
 }  // namespace zeropp::trace::h5

@@ -110,10 +110,8 @@ bool is_hdf5(const std::filesystem::path& path) {
 }
 
 Document read_hdf5(const std::filesystem::path& path, const Selection& wanted) {
-  h5::be_quiet();
   const std::string name = path.string();
-  const Handle file(check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open", name),
-                    H5Fclose);
+  const Handle file = h5::open_to_read(path);
   Document document;
   const auto read = [&](const std::string& attribute) {
     if (auto found = read_attribute(file.id(), attribute, name)) {

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
 
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/error.hpp"
+#include "lib/trace/sinks/digest.hpp"
 #include "lib/trace/sinks/h5.hpp"
 #include "lib/trace/sinks/h5_image.hpp"
 
@@ -99,6 +101,7 @@ void write_document(hid_t file, const Document& document) {
     for (const auto& attribute : group.attributes) write_attribute(handle.id(), attribute);
     for (const auto& column : group.columns) write_column(handle.id(), column);
   }
+  write_attribute(file, {digest_name, digest_of(document)});
   write_attribute(file, {"complete", std::uint64_t{1}});
 }
 
@@ -142,10 +145,14 @@ void verify_column(hid_t group, const Column& column, const std::string& file) {
 
 /// Whether `path` is a trace that one of our programs wrote.
 bool is_own_trace(const std::filesystem::path& path) {
-  h5::be_quiet();
   if (!std::filesystem::is_regular_file(path)) return false;
-  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
-  if (file.id() < 0) return false;
+  std::optional<Handle> opened;
+  try {
+    opened.emplace(h5::open_to_read(path));
+  } catch (const Error&) {
+    return false;  // who cannot read it cannot know whose it is
+  }
+  const Handle& file = *opened;
   const Handle attribute(H5Aopen(file.id(), "schema", H5P_DEFAULT), H5Aclose);
   if (attribute.id() < 0) return false;
   const Handle type(H5Aget_type(attribute.id()), H5Tclose);
@@ -173,14 +180,8 @@ void preflight_hdf5(const std::filesystem::path& path) {
 }
 
 void verify_hdf5(const Document& document, const std::filesystem::path& path) {
-  h5::be_quiet();
   const std::string name = path.string();
-  // The core driver opens what is at `path` and no more; the others want its real name, which a new
-  // file does not have yet.
-  const Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "set up", name), H5Pclose);
-  check(H5Pset_fapl_core(access.id(), std::size_t{1} << 16U, false), "set up", name);
-  const Handle file(check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "re-open", name),
-                    H5Fclose);
+  const Handle file = h5::open_to_read(path);
   for (const auto& attribute : document.attributes) verify_attribute(file.id(), attribute, name);
   for (const auto& group : document.groups) {
     const Handle handle(
@@ -189,6 +190,7 @@ void verify_hdf5(const Document& document, const std::filesystem::path& path) {
     for (const auto& attribute : group.attributes) verify_attribute(handle.id(), attribute, name);
     for (const auto& column : group.columns) verify_column(handle.id(), column, name);
   }
+  verify_attribute(file.id(), {digest_name, digest_of(document)}, name);
   verify_attribute(file.id(), {"complete", std::uint64_t{1}}, name);
 }
 

@@ -1,7 +1,7 @@
 """Judges a trace of any program of the suite: prints VALID, or INVALID: reason, one reason a line.
 
-Reads nothing but the file: is it complete, are its numbers sane, and are the bytes that it counted,
-and those that it predicted, the ones that follow from its own units and configuration? Of a sweep
+Reads nothing but the file: is it complete, do its values have their digest, are its numbers sane, and are the bytes
+that it counted, and those that it predicted, the ones that follow from its own units and configuration? Of a sweep
 (check_sweep.py): do statistics and bandwidths follow from the samples, and is every row there that was asked for?
 Of zpp_kernels (kernels_trace.py): do times and shares follow from the samples and ceilings, and bytes from the
 shapes? Of zpp_converge (converge_checker.py): is the matrix whole, and do its bounds and contracts hold?
@@ -13,6 +13,7 @@ Exit codes: 0 valid, 1 invalid, 2 usage, 5 a file cannot be opened: none is judg
 import json
 import math
 import re
+import sys
 from dataclasses import replace
 
 from zpp_validate import command_line
@@ -421,18 +422,27 @@ CHECKERS = {"train": lambda trace: Checker(trace).check(), "sweep": lambda trace
 
 def judge(path):
     """Reasons why the trace is invalid; none: it is valid."""
-    trace = Trace(path)
+    return reasons_of(Trace(path))
+
+
+def reasons_of(trace):
     if trace.app not in (*CHECKERS, ""):
         return [f"a trace of zpp_{trace.app}: those of {', '.join(f'zpp_{app}' for app in CHECKERS)} are judged here"]
     try:
-        return trace.problems or CHECKERS[trace.app](trace)
+        reasons = trace.problems or CHECKERS[trace.app](trace)
     except MALFORMED as error:
-        return [f"its parts do not fit each other: {reason_of(error)}"]
+        reasons = [f"its parts do not fit each other: {reason_of(error)}"]
+    return reasons + [trace.changed] * (trace.changed is not None)
 
 
 def verdict(path, prefix=""):
-    """(whether the trace is valid, what is said of it, in lines)."""
-    reasons = judge(path)
+    """(whether the trace is valid, what is said of it, in lines). On standard error, whether a valid one has no
+    digest."""
+    trace = Trace(path)
+    reasons = reasons_of(trace)
+    if not reasons and not trace.has_digest:
+        print(f"zpp-validate check: {path} has no digest: it is of an earlier version, and damage of values may stay "
+              "unfound", file=sys.stderr)
     return not reasons, [f"{prefix}INVALID: {reason}" for reason in reasons[:MOST_REASONS]] or [f"{prefix}VALID"]
 
 

@@ -7,7 +7,8 @@ import contextlib
 import json
 
 import h5py
-from zpp_validate.problem import MALFORMED, Problem, reading, unreadable
+from zpp_validate.problem import IO, MALFORMED, Problem, reading, unreadable
+from zpp_validate.readers import trace_digest
 
 SCHEMA = "zeropp-trace"
 
@@ -34,6 +35,9 @@ def open_trace(path):
 
 def read_trace(path):
     with open_trace(path) as file:
+        changed = trace_digest.problem(file)
+        if changed:
+            raise Problem(f"{path}: {changed}", IO)
         run = {name: plain(value) for name, value in file.attrs.items()}
         for name, group in file.items():
             run[name] = {column: [plain(value) for value in dataset[()]] for column, dataset in group.items()}

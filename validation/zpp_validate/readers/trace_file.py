@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 
 from zpp_validate.problem import COPY_AGAIN, MALFORMED, reason_of
+from zpp_validate.readers import trace_digest
 from zpp_validate.readers import trace_format as fmt
 
 MOST_BYTES = 1 << 31  # of a column
@@ -26,6 +27,8 @@ class Trace:
         self.budget = 0  # bytes a step, of adaptive bits
         self.copies_found = "none"  # of the weights, that the run went on from
         self.plan = {}  # attributes of groups of zpp_plan
+        self.has_digest = False
+        self.changed = None  # why the values are not those that were written
         try:
             with h5py.File(path, "r") as file:
                 if not {"app", "schema"} & set(file.attrs):
@@ -52,6 +55,7 @@ class Trace:
                     self.problem("no group /env")
                 for group in self.data_groups(file) if is_training or self.app == "converge" else ():
                     self.read_data(file, group)
+                self.has_digest, self.changed = trace_digest.has_digest(file), trace_digest.problem(file)
         except (OSError, *MALFORMED) as error:
             self.problems = [f"cannot be read: {reason_of(error)}: {COPY_AGAIN}" if h5py.is_hdf5(path) else
                              "cannot be read: it is no HDF5 file: name the trace that a program wrote"]
