@@ -112,8 +112,13 @@ std::string Folder::taken_away(std::uint64_t step) const {
       step, root_.string());
 }
 
-void Folder::commit(const Manifest& manifest) const {
-  require_newest(manifest.step);
+void Folder::adopt() {
+  const auto found = steps();
+  own_.insert(found.begin(), found.end());
+}
+
+void Folder::commit(const Manifest& manifest) {
+  require_own(manifest.step);
   const fs::path from = partial(manifest.step);
   const fs::path to = complete(manifest.step);
   const std::string text = to_text(manifest);
@@ -123,25 +128,28 @@ void Folder::commit(const Manifest& manifest) const {
   file.sync();
   file.close();
   sync_folder(from);
-  // A folder cannot replace one that holds files: the old one steps aside.
-  const fs::path aside = root_ / fmt::format(".{}.replaced", name_of(manifest.step));
-  remove_folder(aside);
-  std::error_code error;
-  if (fs::exists(to, error)) rename_folder(to, aside);
-  rename_folder(from, to);
+  // A folder does not replace one that holds files: where another run was faster, its stays.
+  if (std::rename(from.c_str(), to.c_str()) != 0) {
+    if (errno == EEXIST || errno == ENOTEMPTY) fail_beside_another(manifest.step, manifest.step);
+    fail_io("rename to", to, errno);
+  }
+  own_.insert(manifest.step);
   sync_folder(root_);
-  remove_folder(aside);
 }
 
-void Folder::require_newest(std::uint64_t step) const {
-  const auto all = steps();
-  if (all.empty() || all.front() <= step) return;
+void Folder::fail_beside_another(std::uint64_t step, std::uint64_t found) const {
   throw Error(
       ExitCode::io,
       fmt::format("cannot save the checkpoint after {} steps: {} holds one after {} by now; "
                   "another job saves there too: give every run a folder of its own, and "
                   "start again",
-                  step, root_.string(), all.front()));
+                  step, root_.string(), found));
+}
+
+void Folder::require_own(std::uint64_t step) const {
+  for (const std::uint64_t found : steps()) {
+    if (!own_.contains(found) || found >= step) fail_beside_another(step, found);
+  }
 }
 
 void Folder::give_up(std::uint64_t step) const noexcept {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,15 +34,17 @@ class Folder {
 
   /// Makes the folder before the work, and shows that files can be written to it.
   void prepare() const;
+  /// Takes the checkpoints that are there for this run's past. All that come later and are not
+  /// committed here are another run's.
+  void adopt();
   /// Makes an empty partial folder; files that an interrupted save left there are removed. A folder
   /// that has vanished is an error that says so, and is not made again: on a file system that went
   /// away it would come into being on another.
   void begin(std::uint64_t step) const;
   /// Commits a checkpoint when all ranks' files are on the disk: writes the manifest and makes the
-  /// checkpoint complete. It replaces one of the same step. Throws Error(io) too where slices leave
-  /// a gap, and where there is one of a later step, which is another run's: retire() would take
-  /// this one.
-  void commit(const Manifest& manifest) const;
+  /// checkpoint complete. Throws Error(io) too where slices leave a gap, and where another run
+  /// saves there too: one of its checkpoints would be replaced or retired, or retire this one.
+  void commit(const Manifest& manifest);
   /// Line that says by whom this run's checkpoint of `step`, begun and not complete, may have been
   /// taken away, and the remedy. Empty where it is still there.
   [[nodiscard]] std::string taken_away(std::uint64_t step) const;
@@ -63,10 +66,14 @@ class Folder {
   [[nodiscard]] Manifest manifest(std::uint64_t step) const;
 
  private:
-  void require_newest(std::uint64_t step) const;
+  /// Throws where there is a checkpoint that is not of this run, or not of an earlier step.
+  void require_own(std::uint64_t step) const;
+  /// Throws: this run's checkpoint of `step`, and another run's of `found`.
+  [[noreturn]] void fail_beside_another(std::uint64_t step, std::uint64_t found) const;
 
   std::filesystem::path root_;
   std::string writer_;
+  std::set<std::uint64_t> own_;  ///< steps of this run's checkpoints, some of them retired
 };
 
 }  // namespace zeropp::checkpoint

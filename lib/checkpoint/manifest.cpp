@@ -38,6 +38,14 @@ json to_json(const std::vector<StoredSlice>& slices) {
   return list;
 }
 
+json to_json(const std::vector<StoredFile>& files) {
+  json list = json::array();
+  for (const StoredFile& file : files) {
+    list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.digest}});
+  }
+  return list;
+}
+
 /// Digest of a document without its own digest.
 std::string digest_of(const json& document) { return sha256_hex(document.dump()); }
 
@@ -105,6 +113,14 @@ StoredSlice slice_of(const json& object, const std::string& where, std::uint64_t
   return stored;
 }
 
+StoredFile file_of(const json& object, const std::string& where) {
+  const Fields fields(object, where);
+  StoredFile file{fields.text("name"), fields.number("bytes", kMostElements),
+                  fields.text("sha256")};
+  if (file.name.find('/') != std::string::npos) fields.fail("a file has a path for its name");
+  return file;
+}
+
 std::vector<StoredSlice> slices_of(const json& list, const std::string& where,
                                    std::uint64_t world_size) {
   std::vector<StoredSlice> slices;
@@ -154,6 +170,7 @@ std::string to_text(const Manifest& manifest) {
                 {"step", manifest.step},   {"world_size", manifest.world_size},
                 {"state", manifest.state}, {"slices", json::array()}};
   document["slices"] = to_json(manifest.slices);
+  if (!manifest.files.empty()) document["files"] = to_json(manifest.files);
   document["sha256"] = digest_of(document);
   return document.dump(1) + "\n";
 }
@@ -180,6 +197,9 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
   if (manifest.world_size == 0) fields.fail("'world_size' is 0");
   manifest.state = fields.text("state");
   manifest.slices = slices_of(fields.at("slices"), where, manifest.world_size);
+  for (const json& file : document.value("files", json::array())) {
+    manifest.files.push_back(file_of(file, where));
+  }
   require_complete(manifest, fields);
   return manifest;
 }

@@ -34,11 +34,21 @@ struct StoredSlice {
   std::vector<std::string> digests;  ///< SHA-256 of each chunk, in hexadecimal
 };
 
+/// A file beside the ranks' files that other programs read.
+struct StoredFile {
+  std::string name;
+  /// Bytes that the digest covers, from the begin: all of the file, but of a safetensors file the
+  /// header alone, which has digests of the tensors.
+  std::uint64_t bytes = 0;
+  std::string digest;  ///< SHA-256, in hexadecimal
+};
+
 struct Manifest {
   std::uint64_t step = 0;        ///< optimizer steps done
   std::uint64_t world_size = 1;  ///< ranks that wrote
   std::string state = "{}";      ///< the application's own text: what is no array
   std::vector<StoredSlice> slices;
+  std::vector<StoredFile> files = {};  ///< earlier versions kept no digests of these
 };
 
 /// "rank-00003.bin".

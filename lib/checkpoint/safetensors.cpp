@@ -162,7 +162,8 @@ std::uint64_t StoredTensor::count() const {
 }
 
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<StoredTensor> tensors)
-    : file_(std::move(path), O_WRONLY | O_CREAT | O_EXCL, "create"),
+    : path_(std::move(path)),
+      file_(path_, O_WRONLY | O_CREAT | O_EXCL, "create"),
       tensors_(one_after_the_other(std::move(tensors))) {
   const std::string header = header_of(tensors_);
   const std::uint64_t length = header.size();
@@ -175,11 +176,16 @@ void SafetensorsWriter::write(std::span<const std::byte> values) {
   file_.write(values);
 }
 
-void SafetensorsWriter::finish() {
+StoredFile SafetensorsWriter::finish() {
   const std::string header = header_of(tensors_);
   file_.write_at(kLengthBytes, std::as_bytes(std::span(header)));
   file_.sync();
   file_.close();
+  const std::uint64_t length = header.size();
+  Sha256 digest;
+  digest.update(std::as_bytes(std::span(&length, 1)));
+  digest.update(header);
+  return {path_.filename().string(), kLengthBytes + length, digest.hex()};
 }
 
 SafetensorsReader::SafetensorsReader(std::filesystem::path path)
@@ -215,13 +221,27 @@ std::vector<float> SafetensorsReader::read(const StoredTensor& tensor) const {
     using T = std::remove_pointer_t<decltype(element)>;
     std::vector<T> stored(values.size());
     file_.read(values_ + tensor.begin, std::as_writable_bytes(std::span(stored)));
-    if (!tensor.digest.empty() && digest_of(std::as_bytes(std::span(stored))) != tensor.digest) {
-      Refusal(path_).fail("the values of '{}' do not have their digest, it was damaged",
-                          tensor.name);
-    }
+    require_digest(tensor, digest_of(std::as_bytes(std::span(stored))));
     std::ranges::transform(stored, values.begin(), [](T value) { return to_float(value); });
   });
   return values;
+}
+
+void SafetensorsReader::verify(const StoredTensor& tensor) const {
+  std::vector<std::byte> memory(std::min(kChunk, tensor.bytes()));
+  Sha256 digest;
+  for (std::uint64_t first = 0; first < tensor.bytes(); first += kChunk) {
+    const auto part = std::span(memory).first(std::min(kChunk, tensor.bytes() - first));
+    file_.read(values_ + tensor.begin + first, part);
+    digest.update(part);
+  }
+  require_digest(tensor, digest.hex());
+}
+
+void SafetensorsReader::require_digest(const StoredTensor& tensor,
+                                       const std::string& digest) const {
+  if (tensor.digest.empty() || digest == tensor.digest) return;
+  Refusal(path_).fail("the values of '{}' do not have their digest, it was damaged", tensor.name);
 }
 
 }  // namespace zeropp::checkpoint

@@ -16,6 +16,7 @@
 
 #include "kernels/core/dtype.hpp"
 #include "lib/base/file.hpp"
+#include "lib/checkpoint/manifest.hpp"
 
 namespace zeropp::checkpoint {
 
@@ -37,10 +38,12 @@ class SafetensorsWriter {
 
   /// All values of the next tensor.
   void write(std::span<const std::byte> values);
-  /// Ends the file, after the last tensor; the disk has its values when it returns.
-  void finish();
+  /// Ends the file, after the last tensor; the disk has its values when it returns. Returns what a
+  /// manifest keeps of it.
+  [[nodiscard]] StoredFile finish();
 
  private:
+  std::filesystem::path path_;
   File file_;
   std::vector<StoredTensor> tensors_;
   std::size_t next_ = 0;  ///< the tensor whose values come next
@@ -56,8 +59,12 @@ class SafetensorsReader {
   /// All values of one of them, widened to fp32: count() elements. Throws Error(io) too where they
   /// do not have their digest.
   [[nodiscard]] std::vector<float> read(const StoredTensor& tensor) const;
+  /// Reads the values, a part after the other, and throws where they do not have their digest.
+  void verify(const StoredTensor& tensor) const;
 
  private:
+  void require_digest(const StoredTensor& tensor, const std::string& digest) const;
+
   std::filesystem::path path_;
   File file_;
   std::uint64_t values_ = 0;  ///< where they begin in the file

@@ -25,7 +25,11 @@ std::string new_writer() {
 }  // namespace
 
 Saver::Saver(comm::Control& control, std::filesystem::path root, std::size_t keep)
-    : control_(control), folder_(std::move(root), control.broadcast(new_writer())), keep_(keep) {}
+    : control_(control), folder_(std::move(root), control.broadcast(new_writer())), keep_(keep) {
+  control_.agree(status_of([&] {
+    if (control_.rank() == 0) folder_.adopt();
+  }));
+}
 
 Saver::~Saver() {
   if (writing_ && writing_->file.valid()) writing_->file.wait();
@@ -52,9 +56,11 @@ void Saver::start(std::uint64_t step, std::string state, std::vector<HostSlice> 
   control_.agree(status_of([&] {
     if (control_.rank() == 0) folder_.begin(step);
   }));
-  if (beside) or_give_up(step, [&] { beside(folder_.partial(step)); });
+  std::vector<StoredFile> files;
+  if (beside) or_give_up(step, [&] { files = beside(folder_.partial(step)); });
   writing_.emplace();
-  writing_->manifest = {step, static_cast<std::uint64_t>(control_.size()), std::move(state), {}};
+  writing_->manifest = {
+      step, static_cast<std::uint64_t>(control_.size()), std::move(state), {}, std::move(files)};
   for (const HostSlice& slice : slices) writing_->bytes += slice.values.size();
   writing_->file = begin_to_write(step, std::move(slices));
 }

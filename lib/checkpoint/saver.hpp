@@ -37,9 +37,9 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// Writes more files to the given folder; all ranks call it, and where it fails, all throw
-  /// AgreedError.
-  using Beside = std::function<void(const std::filesystem::path&)>;
+  /// Writes more files to the given folder, and returns on rank 0 what the manifest keeps of them;
+  /// all ranks call it, and where it fails, all throw AgreedError.
+  using Beside = std::function<std::vector<StoredFile>(const std::filesystem::path&)>;
 
   /// Begins to save `step`, while no other save is under way. `state`: state that is no array, the
   /// same on all ranks. The values of `slices` stay as they are until commit(). `beside` is called

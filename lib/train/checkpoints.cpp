@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
+#include "lib/base/status.hpp"
 #include "lib/checkpoint/rank_file.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/train/run_identity.hpp"
@@ -57,7 +58,7 @@ Checkpoints::Checkpoints(const config::TrainConfig& config, const app::Context& 
   context_.agree_on([&] {
     if (!context_.is_root()) return;
     if (!options.load.empty()) require_source();
-    if (!options.save.empty()) require_own_folder();
+    if (!options.save.empty()) take_own_folder();
   });
   if (!options.save.empty()) saver_.emplace(context_.control(), options.save, options.keep);
 }
@@ -89,10 +90,23 @@ void Checkpoints::require_source() const {
                   std::filesystem::exists(from, error) ? "has no checkpoint" : "is not there"));
 }
 
-void Checkpoints::require_own_folder() const {
+void Checkpoints::take_own_folder() {
   const std::string& save = config_.checkpoint.save;
   const checkpoint::Folder folder(save);
   folder.prepare();
+  lock_ = std::make_unique<LockFile>(
+      std::filesystem::path(save) / "checkpoints", [save](const std::string& holder) {
+        return fmt::format(
+            "cannot save checkpoints to {}: {} saves there; give every run a folder "
+            "of its own, or wait until that one has ended",
+            save, holder);
+      });
+  if (!lock_->failure().empty()) {
+    log::warn(
+        fmt::format("no file can be locked in {} ({}): see to it that no other run saves "
+                    "there",
+                    save, lock_->failure()));
+  }
   const auto steps = folder.steps();
   if (steps.empty() || goes_on_here()) return;
   throw Error(ExitCode::usage,
@@ -122,9 +136,26 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder,
     if (context_.is_root()) text = checkpoint::to_text(folder.manifest(step));
   });
   text = context_.control().broadcast(text);
+  checkpoint::Manifest manifest;
   context_.agree_on([&] {
-    restore(session, folder, step, checkpoint::parse_manifest(text, folder.complete(step)));
+    manifest = checkpoint::parse_manifest(text, folder.complete(step));
+    restore(session, folder, step, manifest);
   });
+  warn_of_exported(manifest, folder.complete(step));
+}
+
+void Checkpoints::warn_of_exported(const checkpoint::Manifest& manifest,
+                                   const std::filesystem::path& folder) const {
+  const comm::Control& control = context_.control();
+  const auto damage = status_of([&] {
+    verify_exported(folder, manifest, static_cast<std::size_t>(control.rank()),
+                    static_cast<std::size_t>(control.size()));
+  });
+  for (const std::string& line : context_.control().gather(damage ? damage->what() : "")) {
+    if (line.empty()) continue;
+    log::warn(line + "; the run goes on from the checkpoint, which is whole");
+    return;
+  }
 }
 
 void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
@@ -278,7 +309,7 @@ void Checkpoints::save(std::uint64_t done, Session& session) {
   checkpoint::Saver::Beside weights;
   if (config_.checkpoint.gather_weights) {
     weights = [&](const std::filesystem::path& folder) {
-      export_weights(folder, config_, context_, session);
+      return export_weights(folder, config_, context_, session);
     };
   }
   const zero::Engine& engine = session.engine();

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/app/app.hpp"
+#include "lib/base/lock_file.hpp"
 #include "lib/checkpoint/saver.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/device/buffer.hpp"
@@ -21,8 +24,9 @@ namespace zeropp::train {
 class Checkpoints {
  public:
   /// The references outlive this object. Throws AgreedError where the folder to save to holds
-  /// checkpoints that the run does not go on from, and where the one to load from holds none,
-  /// unless the run saves to it: a job that starts itself again begins without any.
+  /// checkpoints that the run does not go on from or another run saves there, and where the one to
+  /// load from holds none, unless the run saves to it: a job that starts itself again begins
+  /// without any.
   Checkpoints(const config::TrainConfig& config, const app::Context& context, const Tokens& tokens);
 
   /// Restores the newest checkpoint that is whole, or the one whose own folder is given, and
@@ -59,8 +63,8 @@ class Checkpoints {
   [[nodiscard]] Source source() const;
   /// Throws Error(io) where there is no checkpoint to load and the run does not save there.
   void require_source() const;
-  /// Throws Error where the folder to save to cannot be used.
-  void require_own_folder() const;
+  /// Locks the folder to save to. Throws Error where it cannot be used, or another run saves there.
+  void take_own_folder();
   /// Whether the run goes on from the folder that it saves to.
   [[nodiscard]] bool goes_on_here() const;
   /// Loads as load() does, without weights of another file.
@@ -72,6 +76,9 @@ class Checkpoints {
   /// Restores one rank.
   void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
                const checkpoint::Manifest& manifest) const;
+  /// Warns of files for other programs that are not those which were written with the checkpoint.
+  void warn_of_exported(const checkpoint::Manifest& manifest,
+                        const std::filesystem::path& folder) const;
   /// Warns of what differs between this run and the one that a checkpoint is of, though it goes on
   /// from it. `unknown`: names of what the checkpoint does not say of its run.
   void warn_of_other_run(const SavedState& state, const std::vector<std::string>& unknown) const;
@@ -84,7 +91,8 @@ class Checkpoints {
   const config::TrainConfig& config_;
   const app::Context& context_;
   const Tokens& tokens_;
-  Buffer memory_;  ///< what is being written; the saver's thread reads it
+  std::unique_ptr<LockFile> lock_;  ///< on the folder to save to; rank 0
+  Buffer memory_;                   ///< what is being written; the saver's thread reads it
   std::optional<checkpoint::Saver> saver_;
   double paused_ = 0;        ///< seconds for the checkpoint that is being written
   std::uint64_t saved_ = 0;  ///< the step of the last checkpoint that was begun, or loaded

@@ -16,6 +16,7 @@
 #include "kernels/core/half.hpp"
 #include "kernels/core/view.hpp"
 #include "lib/base/file.hpp"
+#include "lib/base/sha256.hpp"
 #include "lib/checkpoint/safetensors.hpp"
 #include "lib/model/gpt2_names.hpp"
 
@@ -24,6 +25,9 @@ namespace zeropp::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kWeights = "model.safetensors";
 
 /// Matrix [columns, rows] of a matrix [rows, columns].
 std::vector<float> transpose(std::span<const float> values, std::size_t rows) {
@@ -72,13 +76,33 @@ std::vector<checkpoint::StoredTensor> tensors_of(const std::vector<zero::Unit>& 
   return tensors;
 }
 
-void write_config(const fs::path& folder, const model::Options& options,
-                  const std::vector<zero::Unit>& units) {
+checkpoint::StoredFile write_config(const fs::path& folder, const model::Options& options,
+                                    const std::vector<zero::Unit>& units) {
   const std::size_t vocabulary = units.front().tensors.front().shape.front();
-  File file(folder / "config.json", O_WRONLY | O_CREAT | O_EXCL, "create");
-  file.write(std::as_bytes(std::span<const char>(model::gpt2_config(options, vocabulary))));
+  const std::string text = model::gpt2_config(options, vocabulary);
+  File file(folder / kConfig, O_WRONLY | O_CREAT | O_EXCL, "create");
+  file.write(std::as_bytes(std::span(text)));
   file.sync();
   file.close();
+  return {kConfig, text.size(), sha256_hex(text)};
+}
+
+/// Throws where a file does not begin with the bytes that its digest is of, or where there are more
+/// than these and it is no safetensors file.
+void verify_begin(const fs::path& path, const checkpoint::StoredFile& stored) {
+  const File file(path, O_RDONLY, "open");
+  const std::uint64_t size = file.size();
+  bool same = stored.name == kWeights ? size >= stored.bytes : size == stored.bytes;
+  if (same) {
+    std::string text(stored.bytes, '\0');
+    file.read(0, std::as_writable_bytes(std::span(text)));
+    same = sha256_hex(text) == stored.digest;
+  }
+  if (same) return;
+  throw Error(ExitCode::io,
+              fmt::format("{} was damaged or changed after it was written: use that of "
+                          "another checkpoint",
+                          path.string()));
 }
 
 /// The tensors of a file by the names of ours.
@@ -154,15 +178,18 @@ class Imported {
 
 }  // namespace
 
-void export_weights(const fs::path& folder, const config::TrainConfig& config,
-                    const app::Context& context, const Session& session) {
+std::vector<checkpoint::StoredFile> export_weights(const fs::path& folder,
+                                                   const config::TrainConfig& config,
+                                                   const app::Context& context,
+                                                   const Session& session) {
   const std::vector<zero::Unit>& units = session.model().units();
   const Dtype dtype = config.zero.compute;
+  std::vector<checkpoint::StoredFile> written;
   std::optional<checkpoint::SafetensorsWriter> file;
   context.agree_on([&] {
     if (!context.is_root()) return;
-    write_config(folder, config.model, units);
-    file.emplace(folder / "model.safetensors", tensors_of(units, dtype));
+    written.push_back(write_config(folder, config.model, units));
+    file.emplace(folder / kWeights, tensors_of(units, dtype));
   });
   for (std::size_t u = 0; u < units.size(); ++u) {
     const std::vector<float> flat = session.engine().gather_master(u);
@@ -171,8 +198,22 @@ void export_weights(const fs::path& folder, const config::TrainConfig& config,
     });
   }
   context.agree_on([&] {
-    if (file) file->finish();
+    if (file) written.push_back(file->finish());
   });
+  return written;
+}
+
+void verify_exported(const fs::path& folder, const checkpoint::Manifest& manifest, std::size_t rank,
+                     std::size_t ranks) {
+  for (const checkpoint::StoredFile& stored : manifest.files) {
+    verify_begin(folder / stored.name, stored);
+    if (stored.name != kWeights) continue;
+    const checkpoint::SafetensorsReader file(folder / stored.name);
+    std::size_t next = 0;
+    for (const auto& [name, tensor] : file.tensors()) {
+      if (next++ % ranks == rank) file.verify(tensor);
+    }
+  }
 }
 
 void import_weights(const fs::path& file, const app::Context& context, Session& session) {

@@ -222,6 +222,7 @@ TEST(Saver, AFolderThatIsTakenAwayIsSaid) {
   const Saver::Beside removing = [&](const fs::path& folder) {
     by_rank_0([&] { fs::remove_all(root); });
     world().control().agree(Error(ExitCode::io, "cannot create a file in " + folder.string()));
+    return std::vector<StoredFile>{};
   };
   expect_said([&] { saver.start(20, "", own_slices(), removing); });
   by_rank_0([&] { fs::remove_all(away); });

@@ -20,7 +20,7 @@ using testing::MatchesRegex;
 
 const test::Array kArray{"w", 4, 10};
 
-void save(const Folder& folder, std::uint64_t step, const std::string& state) {
+void save(Folder& folder, std::uint64_t step, const std::string& state) {
   folder.begin(step);
   folder.commit({step, 1, state, test::write_parts(folder.partial(step), {kArray}, 0, 1)});
 }
@@ -36,7 +36,7 @@ std::vector<std::string> names(const fs::path& folder) {
 
 TEST(CheckpointFolder, CompleteOnesAreListedNewestFirst) {
   const test::TemporaryFolder place;
-  const Folder folder(place.path() / "checkpoints");
+  Folder folder(place.path() / "checkpoints");
   EXPECT_THAT(folder.steps(), IsEmpty()) << "there is no folder";
   EXPECT_THAT([&] { folder.begin(5); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("is no longer there")))
@@ -53,7 +53,7 @@ TEST(CheckpointFolder, CompleteOnesAreListedNewestFirst) {
 
 TEST(CheckpointFolder, WhatWasNotCommittedIsNoCheckpoint) {
   const test::TemporaryFolder place;
-  const Folder folder(place.path());
+  Folder folder(place.path());
   save(folder, 5, "five");
   folder.begin(6);
   (void)test::write_parts(folder.partial(6), {kArray}, 0, 1);
@@ -64,7 +64,7 @@ TEST(CheckpointFolder, WhatWasNotCommittedIsNoCheckpoint) {
 
 TEST(CheckpointFolder, WhatIsGivenUpLeavesNothing) {
   const test::TemporaryFolder place;
-  const Folder folder(place.path());
+  Folder folder(place.path());
   folder.begin(6);
   (void)test::write_parts(folder.partial(6), {kArray}, 0, 1);
   folder.give_up(6);
@@ -75,7 +75,7 @@ TEST(CheckpointFolder, WhatIsGivenUpLeavesNothing) {
 TEST(CheckpointFolder, WhatOthersTookAwayIsSaid) {
   const test::TemporaryFolder place;
   const fs::path root = place.path() / "checkpoints";
-  const Folder folder(root);
+  Folder folder(root);
   folder.prepare();
   folder.begin(6);
   EXPECT_EQ(folder.taken_away(6), "");
@@ -91,9 +91,11 @@ TEST(CheckpointFolder, WhatOthersTookAwayIsSaid) {
 
 TEST(CheckpointFolder, ALaterOneIsAnotherJobs) {
   const test::TemporaryFolder place;
-  const Folder folder(place.path());
+  Folder folder(place.path());
   save(folder, 5, "ours");
-  save(Folder(place.path(), "another"), 40, "another's");
+  Folder another(place.path(), "another");
+  another.adopt();
+  save(another, 40, "another's");
   EXPECT_THAT([&] { save(folder, 6, "ours"); },
               testing::ThrowsMessage<Error>(MatchesRegex(
                   "cannot save the checkpoint after 6 steps: " + place.path().string() +
@@ -101,18 +103,39 @@ TEST(CheckpointFolder, ALaterOneIsAnotherJobs) {
   EXPECT_THAT(folder.steps(), ElementsAre(40, 5));
 }
 
-TEST(CheckpointFolder, AStepThatIsThereIsReplaced) {
+/// Of two runs that save the same steps, or steps between each other's.
+TEST(CheckpointFolder, WhatAnotherRunSavedIsNotReplaced) {
+  for (const std::uint64_t step : {5, 6, 9}) {
+    const test::TemporaryFolder place;
+    Folder one(place.path(), "one");
+    Folder other(place.path(), "other");
+    save(one, 5, "one's");
+    EXPECT_THAT([&] { save(other, step, "other's"); },
+                testing::ThrowsMessage<Error>(MatchesRegex(
+                    "cannot save the checkpoint after .* steps: .* holds one after 5 by now; "
+                    "another job saves there too: give .*")));
+    EXPECT_EQ(one.manifest(5).state, "one's");
+    EXPECT_THAT(one.steps(), ElementsAre(5));
+    save(one, 7, "one's");
+  }
+}
+
+TEST(CheckpointFolder, ARunGoesOnBesideItsPast) {
   const test::TemporaryFolder place;
-  const Folder folder(place.path());
-  save(folder, 5, "first");
-  save(folder, 5, "second");
-  EXPECT_EQ(folder.manifest(5).state, "second");
-  EXPECT_THAT(names(place.path()), ElementsAre("step-000000005"));
+  Folder first(place.path(), "first");
+  save(first, 5, "first's");
+  save(first, 9, "first's");
+  Folder second(place.path(), "second");
+  second.adopt();
+  second.set_aside(9);
+  save(second, 9, "second's");
+  EXPECT_EQ(second.manifest(9).state, "second's");
+  EXPECT_THAT(second.steps(), ElementsAre(9, 5));
 }
 
 TEST(CheckpointFolder, PruneKeepsTheNewestAndClearsWhatWasLeft) {
   const test::TemporaryFolder place;
-  const Folder folder(place.path());
+  Folder folder(place.path());
   for (const std::uint64_t step : {3, 9, 27}) save(folder, step, "");
   folder.begin(81);
   fs::create_directory(place.path() / ".step-000000001.removed");
@@ -129,7 +152,7 @@ TEST(CheckpointFolder, OtherNamesAreNoCheckpoints) {
        {"step-", "step-12x", "step--3", "step-7", "other", "step-99999999999999999999999"}) {
     fs::create_directory(place.path() / name);
   }
-  const Folder folder(place.path());
+  Folder folder(place.path());
   EXPECT_THAT(folder.steps(), IsEmpty());
   save(folder, 9, "");
   Folder::remove(folder.retire(1));
@@ -139,7 +162,7 @@ TEST(CheckpointFolder, OtherNamesAreNoCheckpoints) {
 
 TEST(CheckpointFolder, AManifestThatIsNotThereOrDamagedIsAnError) {
   const test::TemporaryFolder place;
-  const Folder folder(place.path());
+  Folder folder(place.path());
   save(folder, 5, "five");
   const fs::path manifest = folder.complete(5) / "manifest.json";
   fs::rename(folder.complete(5), folder.complete(6));

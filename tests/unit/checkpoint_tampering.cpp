@@ -8,17 +8,21 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "lib/base/sha256.hpp"
 #include "lib/checkpoint/folder.hpp"
 #include "lib/checkpoint/rank_file.hpp"
 #include "lib/checkpoint/safetensors.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/train/run_identity.hpp"
 #include "lib/train/saved_state.hpp"
+#include "lib/train/weights_file.hpp"
 #include "tests/support/checkpoint_case.hpp"
 #include "tests/support/tampering.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -35,6 +39,7 @@ constexpr std::uint64_t kRanks = 3;
 constexpr std::uint64_t kOlder = 5;
 constexpr std::uint64_t kNewer = 9;
 constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kConfig = "config.json";
 const std::vector<test::Array> kArrays{{"embedding/master", 4, 1003},
                                        {"embedding/state0", 4, 1003},
                                        {"head/master", 4, 77},
@@ -73,7 +78,9 @@ Bytes weights_after(std::uint64_t step, const checkpoint::StoredTensor& tensor) 
                       {tensor.name, 1, tensor.bytes(), 0, tensor.bytes()});
 }
 
-void save_after(const Folder& folder, std::uint64_t step) {
+std::string config_after(std::uint64_t step) { return fmt::format(R"({{"n_head": {}}})", step); }
+
+void save_after(Folder& folder, std::uint64_t step) {
   folder.begin(step);
   checkpoint::Manifest manifest{step, kRanks, state_after(step), {}};
   for (std::uint64_t rank = 0; rank < kRanks; ++rank) {
@@ -90,7 +97,10 @@ void save_after(const Folder& folder, std::uint64_t step) {
   }
   checkpoint::SafetensorsWriter weights(folder.partial(step) / kWeights, kTensors);
   for (const auto& tensor : kTensors) weights.write(weights_after(step, tensor));
-  weights.finish();
+  manifest.files.push_back(weights.finish());
+  const std::string text = config_after(step);
+  std::ofstream(folder.partial(step) / kConfig) << text;
+  manifest.files.push_back({kConfig, text.size(), sha256_hex(text)});
   folder.commit(manifest);
 }
 
@@ -134,6 +144,8 @@ Loaded load(const Folder& folder, std::uint64_t step) {
   return loaded;
 }
 
+bool is_exported(const std::string& name) { return name == kWeights || name == kConfig; }
+
 /// Two checkpoints, of which the newer is changed; each Case begins with them as they were written.
 class Case {
  public:
@@ -160,9 +172,21 @@ class Case {
   [[nodiscard]] Outcome outcome_of_weights() const {
     return test::outcome_of([&] { return read_weights(newer(kWeights)) == weights_; });
   }
+  /// What a run that goes on says of the files for other programs: nothing is harmless in them.
+  [[nodiscard]] Outcome outcome_of_exported() const {
+    return test::outcome_of([&] {
+      constexpr std::size_t kReaders = 2;
+      for (std::size_t rank = 0; rank < kReaders; ++rank) {
+        verify_exported(folder_.complete(kNewer), folder_.manifest(kNewer), rank, kReaders);
+      }
+      std::ifstream file(newer(kConfig));
+      const std::string text(std::istreambuf_iterator<char>(file), {});
+      return text == config_after(kNewer) && read_weights(newer(kWeights)) == weights_;
+    });
+  }
   /// The outcome of a run that reads this file.
   [[nodiscard]] Outcome outcome_of(const std::string& name) const {
-    return name == kWeights ? outcome_of_weights() : outcome();
+    return is_exported(name) ? outcome_of_exported() : outcome();
   }
 
  private:
@@ -174,9 +198,9 @@ class Case {
 
 const std::vector<std::string> kFiles{"manifest.json", "rank-00000.bin", "rank-00001.bin",
                                       "rank-00002.bin"};
-/// With the weights, which are read alone.
-const std::vector<std::string> kAllFiles{"manifest.json", "rank-00000.bin", "rank-00001.bin",
-                                         "rank-00002.bin", kWeights};
+/// With those for other programs.
+const std::vector<std::string> kAllFiles{"manifest.json",  "rank-00000.bin", "rank-00001.bin",
+                                         "rank-00002.bin", kWeights,         kConfig};
 
 TEST(CheckpointTampering, WhatIsLeftAloneIsWhatWasWritten) {
   const Case made;
@@ -286,7 +310,7 @@ TEST(CheckpointTampering, AForgedFieldIsFoundOrReadsWhatWasWritten) {
     write(test::digested(changed));
     const Outcome found = made.outcome();
     EXPECT_NE(found, Outcome::undetected) << pointer;
-    if (pointer.starts_with("/slices/")) continue;
+    if (pointer.starts_with("/slices/") || pointer.starts_with("/files/")) continue;
     EXPECT_EQ(found, pointer == "/world_size" ? Outcome::harmless : Outcome::detected) << pointer;
   }
   write(test::digested(whole));
@@ -303,6 +327,7 @@ TEST(CheckpointTampering, BitsThatAreFlippedAreFoundOrHarmless) {
     fmt::print("{:17} {} flips: {} detected, {} harmless, {} undetected\n", name, count.total(),
                count.detected, count.harmless, count.undetected);
     EXPECT_EQ(count.undetected, 0U) << name;
+    if (is_exported(name)) EXPECT_EQ(count.harmless, 0U) << name;
   }
   for (const std::string& name : kAllFiles) {
     EXPECT_EQ(made.outcome_of(name), Outcome::harmless) << "all are flipped back";

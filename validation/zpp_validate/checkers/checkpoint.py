@@ -1,5 +1,5 @@
-"""Checks checkpoints of zpp_train: the manifest's digest, the digest of every chunk, and that slices cover every array
-once.
+"""Checks checkpoints of zpp_train: the manifest's digest, the digest of every chunk, that slices cover every array once,
+and the digests of model.safetensors and config.json, where the checkpoint has them.
 
 usage: zpp-validate checkpoint FOLDER [--newest]
 
@@ -49,6 +49,26 @@ def check_bytes(folder, each):
                     f"{file.name}: bytes of {each['array']} are not those that were written")
 
 
+def check_file(folder, each):
+    """A file for other programs. Its digest is of its first bytes: of a safetensors file the header, which has digests of
+    the tensors, and of others all."""
+    name, is_changed = each["name"], f"{each['name']} is not as it was written"
+    with open(folder / name, "rb") as file:
+        begin = file.read(each["bytes"])
+        require(hashlib.sha256(begin).hexdigest() == each["sha256"], is_changed)
+        if name.endswith(".safetensors"):
+            header = json.loads(begin[8:])
+            digests = header.pop("__metadata__")
+            for tensor, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+                first, last = entry["data_offsets"]
+                digest = hashlib.sha256()
+                for at in range(first, last, CHUNK):
+                    digest.update(file.read(min(CHUNK, last - at)))
+                require(digest.hexdigest() == digests[f"sha256 of {tensor}"],
+                        f"{name}: values of {tensor} are not those that were written")
+        require(not file.read(1), is_changed)
+
+
 def check(folder):
     """Raises OSError or MALFORMED."""
     manifest = read_manifest(folder / "manifest.json")
@@ -62,6 +82,8 @@ def check(folder):
         check_cover(slices)
     for each in manifest["slices"]:
         check_bytes(folder, each)
+    for each in manifest.get("files", ()):  # earlier versions kept none
+        check_file(folder, each)
 
 
 def main(words):
