@@ -353,7 +353,7 @@ class ValidateCommand(unittest.TestCase):
                 (["gate", "a.h5"], "one of the arguments --record --baseline is required: try --help"),
                 (["gate", "a.h5", "--basline", "x"], "there is no option --basline (nearest: --baseline): try --help"),
                 (["check"], "the following arguments are required: trace: try --help"),
-                (["power", "a.h5", "--margin", "x"], "argument --margin: invalid positive value: 'x': try --help"),
+                (["power", "a.h5", "--margin", "x"], "argument --margin: x is not between 0 and 1: try --help"),
                 (["train-table", "a", "--peak-tflops", "0"], "--peak-tflops: 0 is not a number above 0: try --help"),
                 (["train-table", "a", "--output"], "argument --output: expected one argument: try --help")):
             with self.subTest(words):
@@ -361,6 +361,20 @@ class ValidateCommand(unittest.TestCase):
         for name in COMMANDS:
             with self.subTest(name):
                 self.refused(USAGE, name, ["--bogus"], "there is no option --bogus")
+
+    def test_a_limit_that_nothing_exceeds_is_refused(self):
+        limits = {("compare", "a", "b"): ("--threshold", "--level", "--confidence"),
+                  ("gate", "a", "--baseline", "b"): ("--threshold", "--margin", "--norm-margin"),
+                  ("converge", "a.h5", "--output", "x"): ("--margin",), ("power", "a.h5"): ("--margin",),
+                  ("curve-table", "a.h5", "--curves", "b", "--output", "x"): ("--tolerance",),
+                  ("oracle", "gradients", "a"): ("--tolerance",)}
+        for words, flags in limits.items():
+            for flag in flags:
+                for value in ("1", "1e9", "inf", "nan", "0", "-0.5", "x"):
+                    with self.subTest(words=words, flag=flag, value=value):
+                        self.refused(USAGE, words[0], [*words[1:], f"{flag}={value}"],
+                                     f"argument {flag}: {value} is not between 0 and 1")
+        self.refused(USAGE, "gate", ["a", "--baseline", "b", "--warmup=-1"], "argument --warmup: -1 is less than 0")
 
     def test_a_command_is_alone(self):
         """Python itself says what was imported."""

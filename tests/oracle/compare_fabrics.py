@@ -3,6 +3,7 @@
 slower, is silent where nothing changed, and refuses with a remedy what cannot be compared."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -61,6 +62,33 @@ class Fabrics(unittest.TestCase):
         planted = synthetic_fabric.make(2, lambda a, b: 1.15 if (a, b) == (0, 1) else 1.0)
         self.assertEqual(self.compare(planted, code=0)[1], {})
         self.assertEqual(list(self.compare(planted, "--threshold", "0.1", code=1)[1]), ["intra-node transfer"])
+
+    def test_a_threshold_that_nothing_exceeds(self):
+        """That of a survey of a busy machine compares nothing: a link may be twice as slow. --threshold does."""
+        twice = synthetic_fabric.make(2, lambda a, b: 2.2 if (a, b) == (0, 1) else 1.0)
+        for before, after in ((100, 0.25), (0.25, 100), (1, 1), (29, 29), (math.inf, 0.25)):
+            sides = twice | {"threshold": after}, synthetic_fabric.make(1) | {"threshold": before}
+            done, slower = self.compare(sides[0], code=2, before=sides[1])
+            self.assertEqual(slower, {})
+            self.assertIn(f"was judged with the threshold {max(before, after):g}, ", done.stderr)
+            self.assertIn(": give --threshold SHARE, as 0.5 for half as long again", done.stderr)
+            _, slower = self.compare(sides[0], "--threshold", "0.5", code=1, before=sides[1])
+            self.assertEqual(list(slower), ["intra-node transfer"])
+        self.compare(twice | {"threshold": 0.9}, code=1)
+
+    def test_a_class_whose_links_differ(self):
+        """The median is far beyond the threshold, and no link is beyond what they differ by: the row says both."""
+        factors = iter([2.0, 4.0, 6.0, 9.0, 14.0, 20.0, 30.0, 50.0] * 4)
+        after = synthetic_fabric.make(2, lambda a, b: next(factors) if a // 4 == b // 4 and a != b else 1.0)
+        done, slower = self.compare(after, code=1)
+        self.assertEqual(list(slower), ["intra-node transfer"])
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
+        *_, ratio, limit, verdict = next(row for row in rows if row[:2] == ["intra-node", "transfer"])
+        self.assertEqual(verdict, "slower: the class")
+        ratio = float(ratio)
+        self.assertLess(2 * ratio, float(limit))
+        self.assertIn("threshold 25.0%; slower links: 0, slower classes: 1\n", done.stdout)
+        self.assertIn(f"intra-node transfer: the class is slower, {ratio:.2f} times", done.stderr)
 
     def test_a_link_that_was_not_measured(self):
         after = synthetic_fabric.make(2)

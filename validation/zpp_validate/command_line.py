@@ -119,6 +119,15 @@ def positive_number(text):
     raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
 
 
+def share(text):
+    """Type of an option whose value is a number between 0 and 1, both excluded: with more, a limit could not be
+    exceeded."""
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+
+
 def details(description):
     """What a module says of itself, without its title and its usage, which the parser knows."""
     return "\n\n".join(part for part in description.strip().split("\n\n")[1:] if not part.startswith("usage:"))

@@ -37,13 +37,6 @@ from zpp_validate.tables import markdown_table
 REASONS_SHOWN = 20
 
 
-def positive(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value
-
-
 def share(text):
     value = float(text)
     if not 0 < value < 0.5:
@@ -66,7 +59,8 @@ def parse(words):
     parser.add_argument("--only", action="append", default=[], metavar="SETTING",
                         help="that counts; once for each, baselines too [all]")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="table, rows, pictures, chapter")
-    parser.add_argument("--margin", type=positive, default=0.02, metavar="NATS", help="of equivalence [0.02]")
+    parser.add_argument("--margin", type=command_line.share, default=0.02, metavar="NATS",
+                        help="of equivalence [0.02]")
     parser.add_argument("--level", type=share, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
     parser.add_argument("--fewest-seeds", type=at_least_two, default=5, metavar="N", help="that a setting needs [5]")
     parser.add_argument("--wide", action="store_true",

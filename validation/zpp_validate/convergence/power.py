@@ -57,11 +57,11 @@ def parse(words):
     parser.add_argument("--across-versions", action="store_true", help="several TRACEs may be of several commits")
     parser.add_argument("--only", action="append", default=[], metavar="SETTING",
                         help="that counts; once for each, baselines too [all]")
-    parser.add_argument("--half-width", type=converge.positive, default=0.003, metavar="NATS",
+    parser.add_argument("--half-width", type=command_line.positive_number, default=0.003, metavar="NATS",
                         help="wanted of the 95 %% interval [0.003]")
-    parser.add_argument("--margin", type=converge.positive, default=0.005, metavar="NATS",
+    parser.add_argument("--margin", type=command_line.share, default=0.005, metavar="NATS",
                         help="of equivalence [0.005]")
-    parser.add_argument("--harm", type=converge.positive, default=0.005, metavar="NATS",
+    parser.add_argument("--harm", type=command_line.positive_number, default=0.005, metavar="NATS",
                         help="that is to be found [0.005]")
     parser.add_argument("--level", type=converge.share, default=0.05, metavar="P",
                         help="of all tests, after correction [0.05]")

@@ -154,7 +154,8 @@ def parse(words):
                         help="what torch-curve made of them")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="table and picture")
     parser.add_argument("--first", type=command_line.positive, default=10, metavar="N", help="steps of the start [10]")
-    parser.add_argument("--tolerance", type=float, metavar="NATS", help="at the start [1e-4 in fp32, 1e-3 in bf16]")
+    parser.add_argument("--tolerance", type=command_line.share, metavar="NATS",
+                        help="at the start [1e-4 in fp32, 1e-3 in bf16]")
     parser.add_argument("--setting", metavar="NAME", help="which, where several are uncompressed")
     return parser.parse_intermixed_args(words)
 
@@ -165,8 +166,7 @@ def main(words):
     curves = trained.read_curves(arguments.curves, work)
     with reading(arguments.curves, "whole file of torch-curve", "make it again"):
         pairs = pairs_of(work, curves)
-        judged = judge(pairs, arguments.first, TOLERANCES[work.compute] if arguments.tolerance is None
-                       else arguments.tolerance)
+        judged = judge(pairs, arguments.first, arguments.tolerance or TOLERANCES[work.compute])
         text = text_of(work, curves, pairs, judged, arguments.first)
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "table.md").write_text(text)

@@ -10,7 +10,7 @@ its folder.
 
 Two surveys of zpp_fabric are compared link by link, with the larger of their own thresholds unless --threshold is
 given: a link became slower beyond the threshold and five robust deviations of its class; a class did where its median
-is beyond the threshold.
+is beyond the threshold. Surveys with a threshold of 1 or more need --threshold.
 
 A row of zpp_kernels is a kernel, variant, dtype and shape; a row of a sweep is a collective, codec, algorithm, group,
 transport, size, type, operation, root and place; of a training run, the step time: without the first --warmup steps and
@@ -187,17 +187,10 @@ def document_of(result, arguments, code):
         "other_bytes": result.wrong}
 
 
-def share(text):
-    value = float(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
-    return value
-
-
 def share_of_time(text):
     """A threshold of times, which users take for a factor or for percent."""
     try:
-        return share(text)
+        return command_line.share(text)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"{text} is not between 0 and 1: it is a share of the time, as 0.03 for 3 %, or 0.5 for half as long "
@@ -218,9 +211,10 @@ def parse(words):
     parser.add_argument("b", type=Path, metavar="B", help="after")
     parser.add_argument("--threshold", type=share_of_time, metavar="SHARE",
                         help=f"what a row may be slower by [{THRESHOLD}; of surveys, theirs]")
-    parser.add_argument("--level", type=share, default=0.01,
+    parser.add_argument("--level", type=command_line.share, default=0.01,
                         help="how often any row of all may get a wrong verdict [0.01]")
-    parser.add_argument("--confidence", type=share, default=0.95, help="of each end of an interval [0.95]")
+    parser.add_argument("--confidence", type=command_line.share, default=0.95,
+                        help="of each end of an interval [0.95]")
     parser.add_argument("--resamples", type=natural, default=4000, metavar="N",
                         help="of the bootstrap, 1000 or more [4000]")
     parser.add_argument("--seed", type=natural, default=1, metavar="N", help="of the bootstrap [1]")
@@ -270,7 +264,7 @@ def surveys(arguments):
 def main_of_surveys(a, b, arguments):
     """Exit code. Raises Problem."""
     fabric_compare.require_comparable(a, b, arguments.across_machines)
-    arguments.threshold = arguments.threshold or max(a.threshold, b.threshold)
+    arguments.threshold = arguments.threshold or fabric_compare.threshold_of(a, b)
     rows, only_a, only_b = fabric_compare.compare(a, b, arguments.threshold)
     if not rows:
         raise Problem(f"{a.path} and {b.path} have no link in common: measure again")

@@ -15,25 +15,35 @@ from zpp_validate.tables import markdown_table
 
 DEVIATIONS, NORMAL = 5, 1.4826  # NORMAL times the median deviation is the standard deviation of a normal distribution
 FLOOR = 0.1  # us: what a timer tells apart
-COLUMNS = ("class", "metric", "links", "A (us)", "B (us)", "B / A", "slower links", "verdict")
+COLUMNS = ("class", "metric", "links", "A (us)", "B (us)", "B / A", "limit of a link", "verdict")
+SAME, SLOWER = "same", "slower"
 TEXT_COLUMNS = {"class", "metric", "verdict"}
 
 
 @dataclass
 class ClassRow:
-    """One class of links and one metric. `slower`: (link, before, after) of each link that became slower."""
+    """One class of links and one metric. `limit`: the ratio beyond which a link became slower; `slower`: (link, before,
+    after) of each that did; `beyond`: the class did."""
 
     kind: str
     metric: str
     before: list
     after: list
     ratio: float
+    limit: float
     slower: list
     beyond: bool
 
     @property
     def verdict(self):
-        return "slower" if self.beyond or self.slower else "same"
+        return SLOWER if self.beyond or self.slower else SAME
+
+    @property
+    def found(self):
+        """The verdict, and what became slower: "slower: the class, 2 of 12 links"."""
+        links = [f"{len(self.slower)} of {len(self.before)} links"] if self.slower else []
+        what = (["the class"] if self.beyond else []) + links
+        return f"{self.verdict}: {', '.join(what)}" if what else self.verdict
 
 
 def judge(kind, metric, links, threshold):
@@ -46,7 +56,17 @@ def judge(kind, metric, links, threshold):
               - links[link][0] > FLOOR]
     before, after = ([pair[side] for pair in links.values()] for side in (0, 1))
     beyond = middle > math.log1p(threshold) and statistics.median(after) - statistics.median(before) > FLOOR
-    return ClassRow(kind, metric, before, after, math.exp(middle), slower, beyond)
+    return ClassRow(kind, metric, before, after, math.exp(middle), math.exp(limit), slower, beyond)
+
+
+def threshold_of(a, b):
+    """The larger threshold of the two surveys. Raises Problem where it allows twice the time or more."""
+    loosest = max((a, b), key=lambda survey: survey.threshold)
+    if loosest.threshold >= 1:
+        raise Problem(f"{loosest.path} was judged with the threshold {loosest.threshold:g}, which a comparison with it "
+                      f"would allow each link to become slower by: give --threshold SHARE, as 0.5 for half as long "
+                      f"again")
+    return loosest.threshold
 
 
 def require_comparable(a, b, across_machines):
@@ -75,7 +95,7 @@ def compare(a, b, threshold):
 def text_of(rows, only_a, only_b, threshold):
     cells = [[row.kind, row.metric, len(row.before), f"{statistics.median(row.before):,.2f}",
               f"{statistics.median(row.after):,.2f}",
-              f"{row.ratio:.4f}", len(row.slower), row.verdict] for row in rows]
+              f"{row.ratio:.4f}", f"{row.limit:.4f}", row.found] for row in rows]
     lines = [markdown_table.aligned(COLUMNS, [list(map(str, line)) for line in cells], TEXT_COLUMNS), ""]
     for row in rows:
         lines += [f"slower: {row.kind} {link}: {row.metric} was {before:.2f} us, is {after:.2f} us, "
@@ -83,8 +103,8 @@ def text_of(rows, only_a, only_b, threshold):
                   for link, before, after in row.slower]
     lines += [f"only in A: {name}" for name in only_a] + [f"only in B: {name}" for name in only_b]
     links = sum(len(row.slower) for row in rows)
-    lines.append(f"{sum(len(row.before) for row in rows)} times compared: {links} slower beyond {threshold:.1%}, "
-                 f"{sum(row.beyond for row in rows)} classes slower")
+    lines.append(f"{sum(len(row.before) for row in rows)} times compared, threshold {threshold:.1%}; slower links: "
+                 f"{links}, slower classes: {sum(row.beyond for row in rows)}")
     return "\n".join(lines)
 
 
@@ -93,7 +113,7 @@ def rows_of(rows):
     return [{"row": f"{row.kind} {row.metric}", "median_a": statistics.median(row.before),
              "median_b": statistics.median(row.after),
              "samples_a": len(row.before), "samples_b": len(row.after), "ratio": row.ratio, "interval": None, "p": None,
-             "verdict": row.verdict, "beyond": row.verdict == "slower",
+             "verdict": row.verdict, "beyond": row.verdict == SLOWER,
              "notes": [f"{link} {after / before:.2f} times" for link, before, after in row.slower]} for row in rows]
 
 
@@ -101,7 +121,7 @@ def failures_of(rows, only_a, partial):
     """Why the comparison fails, as texts."""
     found = [f"{row.kind} {row.metric}: " + (f"the class is slower, {row.ratio:.2f} times" if row.beyond else
                                              f"{len(row.slower)} of {len(row.before)} links are slower") for row in rows
-             if row.verdict == "slower"]
+             if row.verdict == SLOWER]
     if only_a and not partial:
         found.append(f"missing in B: {'; '.join(only_a)}: run it again, or give --partial")
     return found

@@ -41,13 +41,6 @@ from zpp_validate.gate import baseline, compare, gate_judge, gate_report
 from zpp_validate.problem import IO, Problem
 
 
-def share(text):
-    value = float(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
-    return value
-
-
 def kinds(text):
     chosen = text.split(",")
     unknown = set(chosen) - set(gate_judge.KINDS)
@@ -69,11 +62,14 @@ def parse(words):
                         help=f"of {','.join(gate_judge.KINDS)} [all]")
     parser.add_argument("--partial", action="store_true", help="rows, seeds and times of the baseline may be missing")
     parser.add_argument("--across-machines", action="store_true", help="compare though machine or ranks differ")
-    parser.add_argument("--margin", type=share, default=0.02, metavar="NATS", help="of the held-out loss [0.02]")
-    parser.add_argument("--norm-margin", type=share, default=0.02, metavar="SHARE", help="of the gradient norm [0.02]")
+    parser.add_argument("--margin", type=command_line.share, default=0.02, metavar="NATS",
+                        help="of the held-out loss [0.02]")
+    parser.add_argument("--norm-margin", type=command_line.share, default=0.02, metavar="SHARE",
+                        help="of the gradient norm [0.02]")
     parser.add_argument("--threshold", type=compare.share_of_time, default=compare.THRESHOLD, metavar="SHARE",
                         help=f"what times may be longer by, as of zpp-validate compare [{compare.THRESHOLD}]")
-    parser.add_argument("--warmup", type=int, default=1, metavar="STEPS", help="of a training run, not timed [1]")
+    parser.add_argument("--warmup", type=compare.natural, default=1, metavar="STEPS",
+                        help="of a training run, not timed [1]")
     return parser.parse_args(words)
 
 

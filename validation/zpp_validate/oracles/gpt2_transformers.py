@@ -70,7 +70,7 @@ def parse(words):
     added.add_argument("folder", type=command_line.InputFolder)
     added.add_argument("trace", type=command_line.InputFile)
     added.add_argument("--evaluation", type=int, default=-1)
-    added.add_argument("--tolerance", type=float, default=1e-4)
+    added.add_argument("--tolerance", type=command_line.share, default=1e-4)
     added = commands.add_parser("make")
     added.set_defaults(command=make)
     added.add_argument("folder", type=Path)

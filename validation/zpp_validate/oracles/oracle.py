@@ -242,7 +242,7 @@ def main(words):
     parser = command_line.parser("oracle", __doc__)
     parser.add_argument("check", choices=["gradients", "train"])
     parser.add_argument("folder", type=command_line.InputFolder, metavar="DIR")
-    parser.add_argument("--tolerance", type=float, default=1e-5)
+    parser.add_argument("--tolerance", type=command_line.share, default=1e-5)
     arguments = parser.parse_args(words)
     report = Report(arguments.tolerance)
     with reading(arguments.folder, "case", "name what the tool gpt_case wrote"):

@@ -112,7 +112,7 @@ def check(case, rounding, tolerance):
 def main(words):
     parser = command_line.parser("torch-oracle", __doc__)
     parser.add_argument("folder", type=command_line.InputFolder, metavar="DIR")
-    parser.add_argument("--tolerance", type=float, default=1e-5)
+    parser.add_argument("--tolerance", type=command_line.share, default=1e-5)
     parser.add_argument("--weights", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--precision", choices=["fp32", "fp64"], default="fp64")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
