@@ -1,6 +1,16 @@
 #!/usr/bin/env bash
-# Python modules that a script needs after its runs are asked for before them. To be sourced, in the root of the source tree; the
-# caller defines `fail`, which takes a message and ends.
+# What a script needs: modules of the site, and Python modules, which it asks for before its runs. To be sourced, in the
+# root of the source tree; the caller defines `fail`, which takes a message and ends.
+
+# Loads modules of the site, in its jobs and on its login nodes; a dry run of submit shows commands elsewhere too.
+load_modules() {  # NAME...
+  if declare -F module >/dev/null || command -v module >/dev/null; then
+    module load "$@"
+  elif [ "${dry_run:-0}" -eq 0 ]; then
+    # shellcheck disable=SC2154  # of the caller, with the name of this system
+    fail "there is no command 'module' to load $1 and others: start it on the site of --system $system, or name another system"
+  fi
+}
 
 # Prints the Python that CMake chose for a build, which has all modules but PyTorch; python3 where there is none.
 python_of_build() {  # FOLDER

@@ -4,7 +4,9 @@
 # modules and options with the site's pages.
 # shellcheck disable=SC2034  # what is set here, the scripts that source it read
 
-module load PrgEnv-gnu cudatoolkit cray-hdf5 nccl
+# shellcheck source=jobscripts/needed.sh
+source jobscripts/needed.sh
+load_modules PrgEnv-gnu cudatoolkit cray-hdf5 nccl
 # shellcheck source=jobscripts/systems/generic-gpu.sh
 source jobscripts/systems/generic-gpu.sh
 sbatch_options+=(--constraint=gpu --qos=regular --cpus-per-task=32)

@@ -465,7 +465,16 @@ class Shipped(Base):
         done = self.submit(study, "--results", self.results, "--system", "generic-gpu", "--parallel", 3, "--dry-run",
                            "--", "--account", "my own $(account)")
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        commands = [shlex.split(line) for line in done.stdout.splitlines()]
+        lines = done.stdout.splitlines()
+        tasks = [re.fullmatch(r"# task (\d+) runs: (srun .*)", line).groups() for line in lines[1::2]]
+        self.assertEqual([index for index, _ in tasks], ["0", "2"])
+        for nodes, (index, line) in enumerate(tasks, 1):
+            words = shlex.split(line)
+            program = words.index(str(zpp.SOURCE / "build-cuda" / "bin" / "zpp_train"))
+            self.assertLessEqual({"--mpi=pmix", f"--nodes={nodes}", f"--ntasks={2 * nodes}", "--ntasks-per-node=2",
+                                  "--gpu-bind=none"}, set(words[1:program]))
+            self.assertEqual(words[program + 1:], ["--output", f"{self.results}/runs/nodes={nodes},seed=1"])
+        commands = [shlex.split(line) for line in lines[::2]]
         for command in commands:
             self.assertRegex(command.pop(7), r"^--job-name=zeropp-mine-\d{8}T\d{6}\.\d{9}$")
         self.assertEqual([command[2:9] for command in commands],
@@ -474,6 +483,18 @@ class Shipped(Base):
                           for array, nodes in (("0-1", 1), ("2-3", 2))])
         self.assertEqual(commands[0][9], "my own $(account)")
         self.assertFalse(self.results.exists())
+
+    def test_a_system_of_another_site(self):
+        """Without its modules its commands are shown, and nothing is submitted."""
+        words = [self.study(), "--results", self.results, "--system", "perlmutter"]
+        done = self.submit(*words, "--dry-run")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertIn("--constraint=gpu", done.stdout)
+        self.assertIn("# task 0 runs: srun ", done.stdout)
+        done = self.submit(*words)
+        self.assertEqual((done.returncode, done.stdout), (zpp.USAGE, ""), done)
+        self.assertEqual(done.stderr, "submit: error: there is no command 'module' to load PrgEnv-gnu and others: start "
+                         "it on the site of --system perlmutter, or name another system\n")
 
     def test_submit_usage(self):
         study = self.study()
