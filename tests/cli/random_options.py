@@ -1,17 +1,16 @@
 # ctest: name=random_options timeout=600 labels=cli processors=4
 """Random options of zpp_train, made from the option table of zpp_info --json: each set ends with VALID, from the
 program and from the trace checker, or with one error line and exit code 2 or 3; pairs of runs that must agree bit for
-bit do. The seed is the day's, and is printed; a set that fails is printed with as few options as still fail.
+bit do. The seed is printed; a set that fails is printed with as few options as still fail.
 
-As a campaign, with the environment of the test: random_options.py [--sets N] [--seed N] [--jobs N]"""
+ZEROPP_RANDOM_SEED names another seed, ZEROPP_RANDOM_SETS another number of sets: a campaign."""
 
-import argparse
 import collections
 import concurrent.futures
 import dataclasses
-import datetime
 import json
 import math
+import os
 import pathlib
 import random
 import shlex
@@ -25,6 +24,7 @@ import zpp
 zpp.skip_without_gpus(1)
 RANKS = [1, 2, 2, 3, 4, 4, 6, 8]
 STEPS = 3
+JOBS = 2
 # Set for every run, or what a run only takes where a file of that kind lies.
 FIXED = {"zeropp.train_steps", "zeropp.backend", "zeropp.transport", "zeropp.data.path", "zeropp.checkpoint.load",
          "zeropp.checkpoint.weights", "zeropp.algorithm_table"}
@@ -199,16 +199,13 @@ class OptionSet:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=datetime.date.today().toordinal())
-    parser.add_argument("--jobs", type=int, default=2)
-    arguments = parser.parse_args()
-    print(f"random_options.py --sets {arguments.sets} --seed {arguments.seed}", flush=True)
+    seed = int(os.environ.get("ZEROPP_RANDOM_SEED", 1))
+    sets = int(os.environ.get("ZEROPP_RANDOM_SETS", 40))
+    print(f"ZEROPP_RANDOM_SEED={seed} ZEROPP_RANDOM_SETS={sets}", flush=True)
     counts, failures = collections.Counter(), []
 
     def play(number):
-        options = OptionSet(table, arguments.seed, number)
+        options = OptionSet(table, seed, number)
         outcomes, wrong = options.play()
         shutil.rmtree(options.folder)
         counts.update(outcomes)
@@ -218,11 +215,11 @@ def main():
 
     with tempfile.TemporaryDirectory(prefix="zpp-") as folder:
         table = Table(pathlib.Path(folder))
-        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            list(pool.map(play, range(arguments.sets)))
+        with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+            list(pool.map(play, range(sets)))
     for outcome, count in sorted(counts.items()):
         print(f"{count:6} {outcome}")
-    print(f"{len(failures)} of {arguments.sets} sets failed")
+    print(f"{len(failures)} of {sets} sets failed")
     sys.exit(1 if failures or not counts["VALID"] else 0)
 
 
