@@ -35,6 +35,28 @@ std::string notes(const Row& row, bool flags_noise) {
   return text;
 }
 
+/// nccl-tests' line, where one way ran; else one line for each collective, with all its ways: a
+/// mean over ways is the bandwidth of none.
+std::string bandwidth_lines(const std::vector<WayBandwidth>& ways) {
+  if (ways.size() == 1) {
+    return fmt::format("# {:<20} : {:.4f} \n", "Avg bus bandwidth", ways.front().mean);
+  }
+  std::string text;
+  std::string_view collective;
+  const auto in_group = [](const std::string& group) {
+    return group == "world" ? "" : fmt::format(" ({})", group);
+  };
+  for (const WayBandwidth& way : ways) {
+    const bool first = way.collective != collective;
+    if (first)
+      text += fmt::format("{}# {:<20} :", text.empty() ? "" : "\n", "busbw " + way.collective);
+    collective = way.collective;
+    text += fmt::format("{} {} {}{} {:.4f}", first ? "" : ",", way.codec, way.algorithm,
+                        in_group(way.group), way.mean);
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 }  // namespace
 
 std::string preamble(const Options& options, const Settings& settings,
@@ -100,10 +122,9 @@ std::string line_of(const Row& row, bool flags_noise, bool per_iteration) {
 std::string footer(const Outcome& outcome) {
   const std::uint64_t wrong = outcome.out_of_bounds();
   return fmt::format(
-      "# {:<20} : {} {}\n# {:<20} : {:.4f} \n#\n# Collective test concluded: zpp_sweep\n"
-      "# {:<20} : {}\n",
-      "Out of bounds values", wrong, wrong == 0 ? "OK" : "FAILED", "Avg bus bandwidth",
-      outcome.average_bus_bandwidth(), "Verdict", outcome.verdict());
+      "# {:<20} : {} {}\n{}#\n# Collective test concluded: zpp_sweep\n# {:<20} : {}\n",
+      "Out of bounds values", wrong, wrong == 0 ? "OK" : "FAILED",
+      bandwidth_lines(outcome.bus_bandwidths()), "Verdict", outcome.verdict());
 }
 
 }  // namespace zeropp::sweep

@@ -16,7 +16,8 @@ std::vector<config::Option> option_table(Options& o) {
                           .help = help,
                           .unit = "bytes",
                           .range = at_least(least),
-                          .binary_suffix = true};
+                          .binary_suffix = true,
+                          .bytes_suffix = true};
   };
   const auto number = [](const char* path, const char* flag, const char* letter, std::size_t* field,
                          const char* help, config::Range range) {
@@ -32,9 +33,9 @@ std::vector<config::Option> option_table(Options& o) {
       size("minimum_bytes", "--minbytes", "-b", &o.minimum_bytes, "Size to begin with", 0),
       size("maximum_bytes", "--maxbytes", "-e", &o.maximum_bytes, "Size to end at", 0),
       size("step_bytes", "--stepbytes", "-i", &o.step_bytes,
-           "Bytes that are added from size to size", 1),
+           "Bytes that are added from size to size, where -f is 0 or 1", 0),
       number("step_factor", "--stepfactor", "-f", &o.step_factor,
-             "Factor from size to size; 1: -i is added", at_least(1)),
+             "Factor from size to size; 0 or 1: -i is added", at_least(0)),
       number("iterations", "--iters", "-n", &o.iterations,
              "Iterations of a cycle; 0: as many as last a millisecond", at_least(0)),
       number("warmup_iters", "--warmup_iters", "-w", &o.warmup_iterations,
@@ -58,8 +59,8 @@ std::vector<config::Option> option_table(Options& o) {
       text("root", "--root", "-r", &o.root, "Root of a broadcast: a rank of the group, or all"),
       number("blocking_collectives", "--blocking", "-z", &o.blocking,
              "Waits of the CPU: 0 none, 1 for each operation, then for the other ranks, 2 for each "
-             "operation",
-             between(0, 2)),
+             "operation, 3 for each iteration, with the ranks lined up before it, outside the time",
+             between(0, 3)),
       number("graph", "--cudagraph", "-G", &o.graph,
              "Launches of a CUDA graph of a cycle's iterations; 0: no graph", at_least(0)),
       number("average", "--average", "-a", &o.average,
@@ -71,6 +72,8 @@ std::vector<config::Option> option_table(Options& o) {
       number("per_iter_timing", "--per_iter_timing", "-I", &o.per_iteration_timing,
              "1: time each of the -n (100) iterations alone, and show the column p99",
              between(0, 1)),
+      number("per_iter_skip", "--per_iter_skip", "-K", &o.per_iteration_skip,
+             "First iterations of -I that are warm-ups and no samples", at_least(0)),
       number("ngpus", "--ngpus", "-g", &o.gpus, "GPUs of a rank: 1", at_least(0)),
       number("nthreads", "--nthreads", "-t", &o.threads, "Threads of a rank: 1", at_least(0)),
       text("collective", "--collective", "", &o.collective,

@@ -38,6 +38,7 @@ struct Options {
   std::size_t average = 3;
   std::size_t report_cputime = 0;
   std::size_t per_iteration_timing = 0;
+  std::size_t per_iteration_skip = 0;
   std::size_t gpus = 1;
   std::size_t threads = 1;
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace zeropp::sweep {
 
@@ -14,11 +16,26 @@ std::uint64_t Outcome::out_of_bounds() const {
   return sum;
 }
 
-double Outcome::average_bus_bandwidth() const {
-  if (rows.empty()) return 0;
-  double sum = 0;
-  for (const Row& row : rows) sum += row.out_of_place.bus_bw + row.in_place.bus_bw;
-  return sum / static_cast<double>(2 * rows.size());
+std::vector<WayBandwidth> Outcome::bus_bandwidths() const {
+  const auto key = [](const auto& of) {
+    return std::tie(of.collective, of.codec, of.algorithm, of.group);
+  };
+  std::vector<WayBandwidth> ways;
+  std::vector<std::size_t> measurements;
+  for (const Row& row : rows) {
+    const auto known =
+        std::ranges::find_if(ways, [&](const auto& way) { return key(way) == key(row); });
+    const auto place = static_cast<std::size_t>(known - ways.begin());
+    if (known == ways.end()) {
+      ways.push_back({row.collective, row.codec, row.algorithm, row.group});
+      measurements.push_back(0);
+    }
+    ways[place].mean += row.out_of_place.bus_bw + row.in_place.bus_bw;
+    measurements[place] += 2;
+  }
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    ways[i].mean /= static_cast<double>(measurements[i]);
+  return ways;
 }
 
 std::vector<std::string> Outcome::first_findings() const {

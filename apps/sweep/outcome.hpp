@@ -14,6 +14,15 @@ struct Finding {
   std::string text;
 };
 
+/// A collective by one codec and algorithm on one group.
+struct WayBandwidth {
+  std::string collective;
+  std::string codec;
+  std::string algorithm;
+  std::string group;
+  double mean = 0;  ///< GB/s, over rows and both columns, as nccl-tests'
+};
+
 struct Outcome {
   std::vector<Row> rows;
   std::vector<Finding> findings;  ///< on rank 0
@@ -21,8 +30,8 @@ struct Outcome {
 
   /// Wrong values of all rows.
   [[nodiscard]] std::uint64_t out_of_bounds() const;
-  /// GB/s, the mean over rows and both columns, as nccl-tests'.
-  [[nodiscard]] double average_bus_bandwidth() const;
+  /// Mean bus bandwidth of each way in which a collective ran, in the order of the rows.
+  [[nodiscard]] std::vector<WayBandwidth> bus_bandwidths() const;
   /// Measurements that are INVALID.
   [[nodiscard]] std::size_t invalid() const;
   /// "VALID", or "INVALID: reason": a measurement, or that it ended early.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "apps/sweep/nccl_flags.hpp"
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/sizes.hpp"
 #include "lib/base/nearest.hpp"
@@ -35,15 +36,20 @@ std::vector<std::string> list(const std::string& text, const char* flag) {
 
 bool is_all(const std::string& text) { return text == "all"; }
 
+/// What helps with a word that is none of `known`; empty where nothing does.
+using About = std::string(const std::string& word, const std::vector<std::string>& known);
+
 /// The entries of `text`, each one of `known`; `all` alone is all of them.
 std::vector<std::string> choose(const std::string& text, const std::vector<std::string>& known,
-                                const char* flag) {
+                                const char* flag, About* about = nullptr) {
   if (is_all(text)) return known;
   auto words = list(text, flag);
   for (const std::string& word : words) {
     if (std::ranges::find(known, word) != known.end()) continue;
-    refuse("{}: unknown \"{}\" (nearest: {}): give {}, several with commas, or all", flag, word,
-           nearest(word, known), fmt::join(known, ", "));
+    const std::string other = about ? about(word, known) : "";
+    refuse("{}: unknown \"{}\" ({}): give {}, several with commas, or all", flag, word,
+           other.empty() ? fmt::format("nearest: {}", nearest(word, known)) : other,
+           fmt::join(known, ", "));
   }
   return words;
 }
@@ -110,9 +116,8 @@ void refuse_what_is_not_offered(const Options& o) {
   if (o.gpus != 1 || o.threads != 1) {
     refuse(
         "--ngpus (-g) {} and --nthreads (-t) {}: a rank has one thread and one GPU here: leave "
-        "both "
-        "at 1, and start a rank for each GPU",
-        o.gpus, o.threads);
+        "both at 1, and start {} ranks in place of each",
+        o.gpus, o.threads, o.gpus * o.threads);
   }
   if (o.operation != "sum") {
     refuse(
@@ -131,15 +136,24 @@ void refuse_what_is_not_offered(const Options& o) {
 /// Makes every iteration, with -I, a cycle, and so a sample, of its own.
 void time_each_iteration(Options& o) {
   constexpr std::size_t kIterations = 100;  // with fewer, the 99th percentile is the largest sample
-  if (o.per_iteration_timing == 0) return;
+  if (o.per_iteration_timing == 0) {
+    if (o.per_iteration_skip == 0) return;
+    refuse("--per_iter_skip (-K) {} has no effect without --per_iter_timing (-I) 1: add it",
+           o.per_iteration_skip);
+  }
   if (o.graph > 0) {
     refuse(
         "--per_iter_timing (-I) 1 with --cudagraph (-G) {}: the iterations of a graph have no "
         "times of their own: leave one out",
         o.graph);
   }
-  const std::size_t cycles = std::max<std::size_t>(o.run_cycles, 1);
-  o.run_cycles = cycles * (o.iterations > 0 ? o.iterations : kIterations);
+  const std::size_t iterations = o.iterations > 0 ? o.iterations : kIterations;
+  if (o.per_iteration_skip >= iterations) {
+    refuse("--per_iter_skip (-K) {} leaves none of {} iterations (-n): give less",
+           o.per_iteration_skip, iterations);
+  }
+  o.run_cycles = std::max<std::size_t>(o.run_cycles, 1) * (iterations - o.per_iteration_skip);
+  o.warmup_iterations += o.per_iteration_skip;
   o.iterations = 1;
 }
 
@@ -160,6 +174,13 @@ void choose_backend(Options& o, const config::Machine& machine) {
         "--cudagraph (-G) {}: over {} the host takes part in every operation, which a CUDA graph "
         "does not hold: use --backend cuda --transport nccl, or leave it out",
         o.graph, enum_name(*o.transport));
+  }
+  if (o.graph > 0 && static_cast<Blocking>(o.blocking) == Blocking::line_up) {
+    refuse(
+        "--blocking (-z) {} with --cudagraph (-G) {}: ranks do not line up between the iterations "
+        "of "
+        "a graph: leave one out",
+        o.blocking, o.graph);
   }
   config::choose_rail_lanes(o.rail_lanes, *o.transport, machine);
   choose_copy_engines(o, machine);
@@ -321,9 +342,11 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
     refuse("--minbytes (-b) {} is above --maxbytes (-e) {}: no size is left", o.minimum_bytes,
            o.maximum_bytes);
   }
-  if (o.step_factor > 1 && config::is_given(given, "step_bytes")) {
-    refuse("--stepbytes (-i) has no effect with --stepfactor (-f) {}: leave one out",
-           o.step_factor);
+  if (o.step_factor <= 1 && o.step_bytes == 0) {
+    refuse(
+        "--stepbytes (-i) 0 without --stepfactor (-f) never leaves the size {}, which nccl-tests "
+        "repeats until it is killed: leave -i out, and give -N for the number of cycles",
+        o.minimum_bytes);
   }
   if (o.step_factor > 1 && o.minimum_bytes == 0) {
     refuse("--minbytes (-b) 0 times --stepfactor (-f) stays 0: begin at 1 or more");
@@ -336,7 +359,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   std::vector<std::string> names;
   names.reserve(table.size());
   for (const Collective* collective : table) names.emplace_back(collective->name());
-  for (const std::string& name : choose(o.collective, names, "--collective")) {
+  for (const std::string& name : choose(o.collective, names, "--collective", about_collective)) {
     settings.collectives.push_back(
         table[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())]);
   }
@@ -356,7 +379,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   settings.dtypes = choose_types(o.datatype);
   const bool rooted = std::ranges::any_of(
       settings.collectives, [](const Collective* collective) { return collective->has_root(); });
-  if (!rooted && config::is_given(given, "root")) {
+  if (!rooted && o.root != Options().root) {
     refuse("--root (-r) has no effect: no chosen collective has a root; leave it out");
   }
   settings.roots = choose_roots(o.root, settings.groups, machine);

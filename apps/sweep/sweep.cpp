@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include <optional>
 
 #include "apps/sweep/columns.hpp"
+#include "apps/sweep/nccl_flags.hpp"
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/outcome.hpp"
 #include "apps/sweep/outputs.hpp"
@@ -41,6 +43,7 @@ class Sweep {
     if (options_.backend == Backend::cuda && !context_.gpus.warning.empty()) {
       log::warn(context_.gpus.warning);
     }
+    if (const std::string warning = about_split(); !warning.empty()) log::warn(warning);
     groups_ = context_.world().make_groups(
         {.levels = needs_levels(),
          .device = device_,
@@ -53,7 +56,7 @@ class Sweep {
   ExitCode run() {
     trace::TraceData head = app::run_trace(context_, *options_.backend, *options_.transport);
     head.seed = options_.seed;
-    print(preamble(options_, settings_, context_.topology(), head.ranks));
+    print(preamble(options_, settings_, context_.topology(), head.ranks) + planned_rows());
     print(column_names(options_.per_iteration_timing > 0));
     app::GpuSampling sampling(context_, *options_.backend, options_.gpu_sampling);
     for (const Collective* collective : settings_.collectives) {
@@ -69,6 +72,7 @@ class Sweep {
       if (!context_.is_root()) return;
       app::write_outputs(context_, outputs_, to_document(outcome_, head),
                          [&] { return to_json(outcome_, head, now()); });
+      print(fmt::format("# {:<20} : {}\n", "Trace", context_.trace_path().string()));
     });
     if (!outcome_.ended.empty()) {
       log::warn(fmt::format(
@@ -137,6 +141,28 @@ class Sweep {
     std::vector<int> all(static_cast<std::size_t>(group.size()));
     std::iota(all.begin(), all.end(), 0);
     return all;
+  }
+
+  /// How many rows will come.
+  [[nodiscard]] std::string planned_rows() const {
+    std::size_t all = 0;
+    std::vector<std::string> each;
+    for (const Collective* collective : settings_.collectives) {
+      std::size_t rows = 0;
+      for (const GroupKind group : settings_.groups) {
+        rows += variants(settings_, *collective, group).size() * settings_.dtypes.size() *
+                roots_of(*collective, group_of(group)).size() * settings_.sizes.size();
+      }
+      each.push_back(fmt::format("{} {}", collective->name(), rows));
+      all += rows;
+    }
+    std::string text = fmt::format("# rows to come: {} ({})\n", all, fmt::join(each, ", "));
+    if (each.size() > 1) {
+      text +=
+          "# all_reduce_perf of nccl-tests is --collective all_reduce --algorithm native, and so "
+          "for the others\n";
+    }
+    return text + "#\n";
   }
 
   void measure(const Collective& collective) {
@@ -237,9 +263,8 @@ class Sweep {
 
 }  // namespace
 
-int run(int argc, char** argv, const std::vector<const Collective*>& table) {
-  Options options;
-  Settings settings;
+app::App description(Options& options, Settings& settings,
+                     const std::vector<const Collective*>& table) {
   app::App app{
       .name = "sweep",
       .summary = "Measures and checks collectives, with the flags and columns of nccl-tests",
@@ -255,10 +280,21 @@ int run(int argc, char** argv, const std::vector<const Collective*>& table) {
                        "--transport", "--fabric"},
       .node_size = &options.node_size,
       .json_flags = "-J,--json,--output_file",
-      .timeout_flags = "-T,--timeout"};
+      .timeout_flags = "-T,--timeout",
+      .taken_flags = nccl_flags()};
+  app.elsewhere = [](const std::string& flag, const std::string& value) {
+    return value.empty() ? about_rccl_flag(flag) : "";
+  };
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     settings = resolve(options, given, machine, table);
   };
+  return app;
+}
+
+int run(int argc, char** argv, const std::vector<const Collective*>& table) {
+  Options options;
+  Settings settings;
+  app::App app = description(options, settings, table);
   app.run = [&](const app::Context& context) { return Sweep(options, settings, context).run(); };
   return app::run(std::move(app), argc, argv);
 }

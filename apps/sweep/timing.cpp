@@ -30,7 +30,8 @@ class Cycle {
 
   /// Seconds of one operation here.
   double run(std::size_t iterations) const {
-    const double all = restore_ ? one_by_one(iterations) : in_a_row(iterations);
+    const bool apart = restore_ || repetition_.blocking == Blocking::line_up;
+    const double all = apart ? one_by_one(iterations) : in_a_row(iterations);
     return all / static_cast<double>(iterations * repetition_.aggregated);
   }
 
@@ -46,7 +47,7 @@ class Cycle {
   [[nodiscard]] double one_by_one(std::size_t iterations) const {
     double sum = 0;
     for (std::size_t i = 0; i < iterations; ++i) {
-      restore_();
+      if (restore_) restore_();
       stream_.synchronize();
       control_.barrier();
       const auto begin = Clock::now();
@@ -59,7 +60,7 @@ class Cycle {
 
   void operate() const {
     operate_();
-    if (repetition_.blocking == Blocking::none) return;
+    if (repetition_.blocking == Blocking::none || repetition_.blocking == Blocking::line_up) return;
     stream_.synchronize();
     if (repetition_.blocking == Blocking::wait_and_barrier) control_.barrier();
   }

@@ -14,8 +14,8 @@
 
 namespace zeropp::sweep {
 
-/// Action of a CPU after each operation (nccl-tests' -z).
-enum class Blocking : std::uint8_t { none, wait_and_barrier, wait };
+/// Action of a CPU after each operation, or, to line up, around each iteration (nccl-tests' -z).
+enum class Blocking : std::uint8_t { none, wait_and_barrier, wait, line_up };
 
 struct Repetition {
   std::size_t warmups = 5;     ///< at most, where iterations or cycles are free

@@ -63,6 +63,15 @@ struct Answer {
   std::function<std::string()> text;
 };
 
+/// A flag of another program that sets nothing here, so that its command lines are taken.
+struct TakenFlag {
+  std::string names;  ///< separated by commas: "-p,--parallel_init"
+  std::string help;
+  std::string group;  ///< name of the group of --help that lists it
+  /// Checks the value; returns a warning, or nothing. Throws Error(usage).
+  std::function<std::string(const std::string& value)> take;
+};
+
 struct App {
   std::string name;          ///< "train": the program is zpp_train, its trace train.h5
   std::string summary = {};  ///< what it does: a line of --help, without a full stop
@@ -80,6 +89,7 @@ struct App {
   /// trainer's: its --config may hold one as well. Empty: it may not.
   std::string training_ignored = {};
   std::vector<Answer> answers = {};
+  std::vector<TakenFlag> taken_flags = {};
   /// Who takes a flag that is unknown here, or a value of it that is refused, in a few words for
   /// the message; empty: nobody is known.
   std::function<std::string(const std::string& flag, const std::string& value)> elsewhere = {};

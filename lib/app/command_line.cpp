@@ -113,19 +113,37 @@ nlohmann::json number_or_text(const std::string& text) {
   return text;
 }
 
-/// Flags of what is not here: a value that changes nothing is taken, with a warning.
-void add_deepspeed_flags(CLI::App& cli, const App& app, std::vector<std::string>& known,
-                         std::vector<std::string>& warnings) {
+/// Flags of Megatron's for what is not here: a value that changes nothing is taken, with a warning.
+std::vector<TakenFlag> megatron_flags(const App& app) {
+  std::vector<TakenFlag> flags;
   for (const config::DeepSpeedKey& key : config::deepspeed_keys()) {
     if (key.flag.empty()) continue;
-    known.push_back(key.flag);
+    flags.push_back({.names = key.flag,
+                     .help = "Flag of Megatron's that may say 1: " + key.why,
+                     .group = config::group_of(key.path, app.groups).name,
+                     .take = [&key](const std::string& text) {
+                       return config::accept(key, number_or_text(text), key.flag);
+                     }});
+  }
+  return flags;
+}
+
+void add_taken_flags(CLI::App& cli, const App& app, const std::vector<TakenFlag>& flags,
+                     std::vector<std::string>& known, std::vector<std::string>& warnings) {
+  for (const TakenFlag& flag : flags) {
+    for (const auto& name : std::views::split(flag.names, ',')) {
+      known.emplace_back(name.begin(), name.end());
+    }
+    const auto group = std::ranges::find(app.groups, flag.group, &config::OptionGroup::name);
     cli.add_option_function<std::string>(
-           key.flag,
-           [&key, &warnings](const std::string& text) {
-             warnings.push_back(config::accept(key, number_or_text(text), key.flag));
+           flag.names,
+           [take = flag.take, &warnings](const std::string& text) {
+             if (std::string warning = take(text); !warning.empty()) {
+               warnings.push_back(std::move(warning));
+             }
            },
-           "Flag of Megatron's that may say 1: " + key.why)
-        ->group(heading_of(config::group_of(key.path, app.groups)))
+           flag.help)
+        ->group(heading_of(*group))
         ->type_name("N");
   }
 }
@@ -344,7 +362,10 @@ std::vector<std::string> add_common_flags(CLI::App& cli, const App& app, CommonF
     cli.add_flag_callback(
         answer.flag, [&line, &answer] { line.answer = answer.text(); }, answer.help);
   }
-  if (config::reads_deepspeed(app.options)) add_deepspeed_flags(cli, app, known, line.warnings);
+  if (config::reads_deepspeed(app.options)) {
+    add_taken_flags(cli, app, megatron_flags(app), known, line.warnings);
+  }
+  add_taken_flags(cli, app, app.taken_flags, known, line.warnings);
   cli.add_option("--output", common.output,
                  "Folder of the results, made where missing; default: where the program is called")
       ->type_name("DIR");

@@ -199,7 +199,10 @@ void set_from_json(Option& option, const nlohmann::json& value, const std::strin
 }
 
 void set_from_text(Option& option, const std::string& text, const std::string& where) {
-  set_from_json(option, json_of(option, option.binary_suffix ? without_suffix(text) : text, where),
+  const std::string size = option.bytes_suffix ? without_bytes(text) : "";
+  const std::string& number = size.empty() ? text : size;
+  set_from_json(option,
+                json_of(option, option.binary_suffix ? without_suffix(number) : number, where),
                 where);
   option.key.clear();
 }

@@ -93,6 +93,7 @@ struct Option {
   std::string unit = {};  ///< "elements", "seconds"; empty for pure numbers and names
   Range range = {};
   bool binary_suffix = false;  ///< a flag's number may end in K, M or G: powers of 1024
+  bool bytes_suffix = false;   ///< B or iB may follow, as in programs where it changes nothing
   std::vector<std::string> choices =
       {};  ///< legal texts; empty: any, of an EnumField all its names
   /// Values of other programs for what the option sets, in lower case, and what to give here.

@@ -107,13 +107,44 @@ class Output(Sweep):
             self.assertIn(f" {row['collective']} ", line)
             self.assertIn(f" {row['codec']} ", line)
         self.assertEqual([line for line in lines if line.startswith("#") and RAMBLE_ROW.match(line)], [])
-        bounds, bandwidth = RAMBLE_BOUNDS.search(out)["count"], RAMBLE_BANDWIDTH.search(out)["bw"]
-        self.assertEqual(bounds, "0")
-        average = found["average_bus_bandwidth"]["bandwidth"]
+        self.assertEqual(RAMBLE_BOUNDS.search(out)["count"], "0")
+        self.assertIn("# rows to come: 24 (all_gather 12, all_reduce 12)\n", out)
+
+    def test_the_average_is_of_one_way(self):
+        """nccl-tests' line is of one collective by one codec and algorithm. Where several ran, no parser of that line
+        finds one, and there is a line for each collective."""
+        out, found = self.measured(2, "-b", "1K", "-e", "4K", "-f", 2, "--collective", "all_reduce", "--algorithm",
+                                   "native", "-d", "all")
+        average, bandwidth = found["average_bus_bandwidth"]["bandwidth"], RAMBLE_BANDWIDTH.search(out)["bw"]
         self.assertAlmostEqual(float(bandwidth), average, delta=1e-4)
         self.assertEqual(REFRAME_BANDWIDTH.search(out)["gbs"], bandwidth)
+        self.assertEqual(re.search(r"(?m)^# Avg bus bandwidth.*", out)[0].split()[-1], bandwidth)  # awk, $NF
         every = [row[mode]["bus_bw"] for row in found["results"] for mode in MODES]
         self.assertAlmostEqual(average, sum(every) / len(every), delta=1e-9 * average)
+        self.assertIn("# rows to come: 9 (all_reduce 9)\n#\n", out)
+
+        for words in (["--collective", "all_gather,all_reduce", "--codec", "none,int8:256"],
+                      ["--collective", "all_gather", "--algorithm", "all"],
+                      ["--collective", "all_gather", "--group", "world,node", "--algorithm", "native"], []):
+            with self.subTest(words):
+                out, found = self.measured(2, "-b", "1K", "-e", "2K", "-f", 2, *words)
+                self.assertIsNone(found["average_bus_bandwidth"]["bandwidth"])
+                self.assertNotIn("Avg bus bandwidth", out)
+                ways = {}
+                for row in found["results"]:
+                    group = "" if row["group"] == "world" else f" ({row['group']})"
+                    way = row["collective"], f"{row['codec']} {row['algorithm']}{group}"
+                    ways.setdefault(way, []).extend(row[mode]["bus_bw"] for mode in MODES)
+                wanted = {}
+                for (collective, way), each in ways.items():
+                    wanted.setdefault(f"busbw {collective}", []).append((way, sum(each) / len(each)))
+                printed = dict(re.findall(r"(?m)^# (busbw \w+) +: (.+)$", out))
+                self.assertEqual(list(printed), list(wanted))
+                for name, line in printed.items():
+                    means = [part.rpartition(" ") for part in line.split(", ")]
+                    self.assertEqual([way for way, _, _ in means], [way for way, _ in wanted[name]])
+                    for (_, _, mean), (_, exact) in zip(means, wanted[name]):
+                        self.assertAlmostEqual(float(mean), exact, delta=1e-4)
 
     def test_json(self):
         _, found = self.measured(2, "-b", 4096, "-e", 4096, "-N", 7, "--codec", "int8:256,none")
@@ -233,7 +264,7 @@ class Meaning(Sweep):
                          [("world", 0), ("world", 1), ("world", 2), ("world", 3), ("rail", 0), ("rail", 1)])
 
     def test_aggregated_and_blocking(self):
-        for words in (["-m", 3], ["-z", 1], ["-z", 2], ["-m", 2, "-z", 1]):
+        for words in (["-m", 3], ["-z", 1], ["-z", 2], ["-z", 3], ["-m", 2, "-z", 1], ["-m", 2, "-z", 3]):
             with self.subTest(words=words):
                 _, found = self.measured(2, "-b", "4K", "-e", "4K", "--codec", "none,int8:256", *words)
                 self.check_bytes(found, wire.Topology.uniform(1, 2))
@@ -296,14 +327,14 @@ class Refusals(Sweep):
     def test_what_is_not_offered_says_why(self):
         self.refused("-G", 1, ("-G", "CUDA graph"))
         self.refused("-C", 1, ("-C", "complete"))
-        self.refused("-g", 2, ("-g", "rank for each GPU"))
+        self.refused("-g", 2, ("-g", "start 2 ranks in place of each"))
         self.refused("-t", 2, ("-t", "one thread"))
         self.refused("-o", "max", ("-o", "sums"))
         self.refused("-d", "int8", ("-d", "float, half, bfloat16"))
         self.refused("-d", "flot", ("flot", "nearest: float"))
 
     def test_what_would_have_no_effect(self):
-        self.refused("-f", 2, "-i", "1M", ("-i", "-f"))
+        self.refused("-i", 0, ("-i", "-N"))
         self.refused("--collective", "all_gather", "-r", 1, ("-r", "root"))
         self.refused("-n", 5, "--max-seconds", 1, ("--max-seconds", "-n"))
         self.refused("-c", 0, "--check-maxbytes", "1M", ("--check-maxbytes", "-c"))
@@ -314,11 +345,15 @@ class Refusals(Sweep):
     def test_what_does_not_exist(self):
         self.refused("-b", "2M", "-e", "1M", ("-b", "-e"))
         self.refused("-b", "1X", ("--minbytes", "1X", "K, M, G"))
-        self.refused("-z", 3, "0 to 2")
+        self.refused("-z", 4, "0 to 3")
         self.refused("-r", 2, ("-r", "0 to 1"))
         self.refused("-r", 1, "--group", "world,node", "--node-size", 1, ("-r", "0 to 0"))
-        self.refused("-x", 2, "unknown flag -x")
-        self.refused("--collective", "allgather", ("allgather", "all_gather"))
+        self.refused("-x", 2, ("-x", "default policy"))
+        self.refused("-Y", "host", ("unknown flag -Y", "of rccl-tests", "--backend host"))
+        self.refused("--frob", 2, "unknown flag --frob: see --help")
+        self.refused("--collective", "allgather", ("allgather", "(give all_gather)"))
+        self.refused("--collective", "all_gather,sendrecv_perf", ("sendrecv_perf", "zpp_fabric measures pairs"))
+        self.refused("--collective", "al_gather", "(nearest: all_gather)")
         self.refused("--collective", "all_gather,all_gather", "twice")
         self.refused("--codec", "none,,int8", "empty")
         self.refused("--codec", "int9", "int9")
