@@ -24,7 +24,8 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
       {{.path = "zero_optimization.stage",
         .flag = "--zero-stage",
         .nicknames = {"distributed-optimizer", "fsdp", "fsdp2", "sharding-strategy",
-                      "use-distributed-optimizer", "zero", "zero3"},
+                      "use-distributed-optimizer", "use-megatron-fsdp", "use-torch-fsdp2", "zero",
+                      "zero3"},
         .field = &c.zero.stage,
         .help =
             "Stage of ZeRO: 0 shards nothing, 1 the optimizer, 2 gradients too, 3 parameters too",
@@ -57,7 +58,10 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
                         "above 1 or zeropp.weight_differences"},
        {.path = "zeropp.shard_group_size",
         .flag = "--shard-group-size",
-        .nicknames = {"hybrid", "hybrid-sharding", "hsdp", "mics"},
+        .nicknames = {"data-parallel-replicate-degree", "data-parallel-shard-degree",
+                      "dp-replicate-degree", "dp-replicate-size", "dp-shard-degree",
+                      "dp-shard-size", "hybrid", "hybrid-sharding", "hsdp", "mics",
+                      "num-distributed-optimizer-instances"},
         .field = &c.zero.shard_group_size,
         .help = "Ranks that shard one copy of everything at stage 3 (MiCS, hybrid sharding); other "
                 "groups hold the same, and gradients are summed over them once a step; 0: all "
@@ -126,7 +130,7 @@ void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "zero_optimization.stage 3"},
        {.path = "zero_optimization.stage3_param_persistence_threshold",
         .flag = "--param-persistence-threshold",
-        .nicknames = {"keep-weights", "no-reshard-after-forward", "reshard-after-forward"},
+        .nicknames = {"keep-weights", "no-reshard-after-forward"},
         .field = &c.zero.persistence_threshold,
         .help = "Largest unit (embedding, block, head) that stays whole on every rank, gathered "
                 "once a step; 0 is off; auto: 10 hidden_size",
@@ -143,6 +147,7 @@ void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "zero_optimization.stage 3"},
        {.path = "zero_optimization.overlap_comm",
         .flag = "--overlap-comm",
+        .nicknames = {"overlap-grad-reduce", "overlap-param-gather"},
         .field = &c.zero.overlap_comm,
         .help = "Communicate while computing"}});
 }
@@ -238,6 +243,8 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "an algorithm that is auto"},
        {.path = "zeropp.gradient_dtype",
         .flag = "--gradient-dtype",
+        .nicknames = {"accumulate-allreduce-grads-in-fp32", "grad-reduce-in-fp32",
+                      "main-grads-dtype", "reduce-dtype"},
         .field = &c.zero.gradient_dtype,
         .help = "Type of the gradients of blocks and head until they are reduced; bf16 halves what "
                 "backward writes and reductions read, and rounds each gradient once before its sum",
