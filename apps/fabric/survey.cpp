@@ -253,6 +253,7 @@ ExitCode survey(const Options& options, const app::Context& context, const comm:
     }
     app::write_outputs(context, outputs, fabric_document(report, head),
                        [&] { return fabric_json(report, head); });
+    print(context, fmt::format("# {:<20} : {}\n", "Trace", context.trace_path().string()));
   });
   return report.judgement.faults.empty() ? ExitCode::ok : ExitCode::check_failed;
 }

@@ -493,8 +493,8 @@ class Shipped(Base):
         self.assertIn("# task 0 runs: srun ", done.stdout)
         done = self.submit(*words)
         self.assertEqual((done.returncode, done.stdout), (zpp.USAGE, ""), done)
-        self.assertEqual(done.stderr, "submit: error: there is no command 'module' to load PrgEnv-gnu and others: start "
-                         "it on the site of --system perlmutter, or name another system\n")
+        self.assertEqual(done.stderr, "submit: error: there is no command 'module' to load PrgEnv-gnu and others: "
+                         "start it on the site of --system perlmutter, or name another system\n")
 
     def test_submit_usage(self):
         study = self.study()
