@@ -1,4 +1,5 @@
-"""Communicators, plans and codecs of the library as objects. Memory is given as addresses; nothing here needs PyTorch."""
+"""Communicators, plans and codecs of the library as objects. Memory is given as addresses; nothing here needs
+PyTorch."""
 
 import ctypes
 import functools
@@ -91,8 +92,8 @@ class Communicator(_Owner):
 
 
 class Plan(_Owner):
-    """One collective of a fixed size and codec; Communicator.plan_*() make it. Its workspace is its own, so that runs of
-    one plan must follow each other on the device. Codecs are names; `error_feedback` is (beta, reset period, whether
+    """One collective of a fixed size and codec; Communicator.plan_*() make it. Its workspace is its own, so that runs
+    of one plan must follow each other on the device. Codecs are names; `error_feedback` is (beta, reset period, whether
     errors are kept in int8) or None."""
 
     def __init__(self, communicator, kind, count, input, output, codec, codec_between_nodes=None, algorithm="auto",

@@ -1,6 +1,6 @@
 # ctest: name=c_environment timeout=60 labels=cli
-"""The library of the C interface leaves the environment of the process alone, which is somebody else's: what it needs of
-CUDA and NCCL it asks for in other ways. Programs of zeropp set theirs when they start."""
+"""The library of the C interface leaves the environment of the process alone, which is somebody else's. Programs of
+zeropp set theirs when they start."""
 
 import subprocess
 import sys
@@ -29,7 +29,8 @@ class Alone:
     def exchange(self, sends, receives, stream):
         pass
 
-for device, transport in ((library.Device.HOST, library.Transport.CALLBACKS), (library.Device.CUDA, library.Transport.CALLBACKS),
+for device, transport in ((library.Device.HOST, library.Transport.CALLBACKS),
+                          (library.Device.CUDA, library.Transport.CALLBACKS),
                           (library.Device.CUDA, library.Transport.NCCL)):
     try:
         communicator = Communicator(0, 1, 1, Alone(), device, transport)
@@ -44,8 +45,8 @@ assert not added, f"changed: {added}"
 
 class Environment(zpp.TestCase):
     def test_stays_as_it_was(self):
-        done = subprocess.run([sys.executable, "-c", USE, zpp.SOURCE / "python", LIBRARY], capture_output=True, text=True,
-                              timeout=50, check=False)
+        done = subprocess.run([sys.executable, "-c", USE, zpp.SOURCE / "python", LIBRARY], capture_output=True,
+                              text=True, timeout=50, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
 
 

@@ -1,6 +1,6 @@
 # ctest: name=torch_feedback timeout=300 labels=cli,torch processors=2
-"""Error feedback of parts of a module that take turns: the error of one parameter is never added to another. Where the same
-parameters are reduced again, their errors come back."""
+"""Error feedback of parts of a module that take turns: the error of one parameter is never added to another. Where the
+same parameters are reduced again, their errors come back."""
 
 import sys
 import unittest
@@ -49,7 +49,8 @@ def turns():
     """Gradients of the step after others, in which other experts of the same size took part, with and without feedback;
     whether they are the same."""
     found = {}
-    for name, before, now in (("one after another", [0], [1]), ("pairs", [0, 1], [1, 2]), ("pairs that cross", [0, 2], [0, 1])):
+    for name, before, now in (("one after another", [0], [1]), ("pairs", [0, 1], [1, 2]),
+                              ("pairs that cross", [0, 2], [0, 1])):
         both = []
         for feedback in (False, True):
             model, x = make(feedback)
@@ -61,8 +62,8 @@ def turns():
 
 
 def the_same_again():
-    """How far the mean of gradients is from the exact one, without feedback and with it: of a part that is reduced again and
-    again, and of the whole."""
+    """How far the mean of gradients is from the exact one, without feedback and with it: of a part that is reduced
+    again and again, and of the whole."""
     import zeropp.torch
 
     found = {}

@@ -117,7 +117,7 @@ def refreshed_on_one_rank():
 
 
 def trained_later():
-    """Losses of a model that is frozen at first and trained then, and of plain FSDP2; and whether replicas were kept."""
+    """Losses of a model that is frozen at first and trained later, and of plain FSDP2; and which replicas it has."""
     import zeropp.torch
 
     found = []

@@ -1,6 +1,6 @@
 # ctest: name=torch_groups timeout=600 labels=cli,torch processors=2
-"""Meshes of all kinds: what compress() does not compress goes by FSDP2's very operation, what it cannot see is said, and
-all modules are compressed or none."""
+"""Meshes of all kinds: what compress() does not compress goes by FSDP2's very operation, what it cannot see is said,
+and all modules are compressed or none."""
 
 import sys
 import unittest
@@ -93,8 +93,8 @@ def shard_groups_of_one_rank():
 
 
 def operations_of_none():
-    """Operations that PyTorch is asked for by a model without codecs, and the same by plain FSDP2; and those of a model that
-    was compressed before."""
+    """Operations that PyTorch is asked for by plain FSDP2, by a model without codecs, and by one that was compressed
+    before."""
     import zeropp.torch
 
     found = []
@@ -195,6 +195,21 @@ class OwnAllGather:
         return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
 
 
+def parts_of_a_list():
+    """A group of two modules, compressed as a whole and then by its second module: rows, and what is left of the first
+    call."""
+    import zeropp.torch
+
+    model = nn.Sequential(linear(), linear())
+    fully_shard([model[0], model[1]])
+    fully_shard(model)
+    zeropp.torch.compress(model, **FAST)
+    former = model[0]._zeropp_hooks[0].plans
+    zeropp.torch.compress(model[1], gradients="int8:32", **FAST)
+    model(torch.ones(1, 8, device=ranks.DEVICE)).sum().backward()
+    return {row.codec for row in zeropp.torch.report(model)}, remarks(model), former.users
+
+
 def all_or_none():
     """What is refused for the last module, and the hooks of the first."""
     import zeropp.torch
@@ -232,8 +247,8 @@ def several_meshes():
 
 
 def reductions_apart():
-    """How many communicators a model has whose reductions have a process group of their own, where this PyTorch has that; and
-    its bits beside those of one that has not."""
+    """How many communicators a model has whose reductions have a process group of their own, where this PyTorch has
+    that; and its bits beside those of one that has not."""
     import zeropp.torch
 
     found, losses = [], []
@@ -260,7 +275,7 @@ def no_models():
 
 def all_of_them():
     return {function.__name__: function() for function in
-            (shard_groups_of_one_rank, operations_of_none, sums_of_the_user, hybrid, replicated, left_out, all_or_none,
+            (parts_of_a_list, shard_groups_of_one_rank, operations_of_none, sums_of_the_user, hybrid, replicated, left_out, all_or_none,
              several_meshes, reductions_apart, no_models)}
 
 
@@ -311,8 +326,11 @@ class Groups(unittest.TestCase):
     def test_what_is_left_out_is_said(self):
         [line] = self.found["left_out"]
         self.assertIn("the sums leave out", line)
-        for words in ("0 (exclude=)", "2 (hooks replaced behind compress())", "3 (wrapped behind compress())"):
+        for words in ("0 (exclude=)", "2 (hooks replaced after compress())", "3 (wrapped behind compress())"):
             self.assertIn(words, line)
+
+    def test_modules_of_one_group_have_their_settings_in_common(self):
+        self.assertEqual(self.found["parts_of_a_list"], ({"int8:256", "int8:32"}, [], 0))
 
     def test_all_modules_or_none(self):
         error, untouched = self.found["all_or_none"]

@@ -1,6 +1,6 @@
 # ctest: name=torch_resources timeout=300 labels=cli,torch processors=2
-"""What compress() and the hook of DDP hold ends with what replaces it: plans, communicators and their memory. Ranks that are
-threads of one process do not wait for each other, and a hook's state can be saved."""
+"""What compress() and the hook of DDP hold ends with what replaces it: plans, communicators and their memory. Ranks
+that are threads of one process do not wait for each other, and a hook's state can be saved."""
 
 import gc
 import pickle
@@ -27,13 +27,14 @@ def held():
     from zeropp import collectives
 
     gc.collect()
-    living = [each for each in gc.get_objects() if isinstance(each, collectives._Owner) and each._handle]
-    return tuple(sum(isinstance(each, kind) for each in living) for kind in (collectives.Plan, collectives.Communicator))
+    kinds = collectives.Plan, collectives.Communicator
+    living = [each for each in gc.get_objects() if isinstance(each, kinds) and each._handle]
+    return tuple(sum(isinstance(each, kind) for each in living) for kind in kinds)
 
 
 def compressed_again():
-    """What is held before, after the first compress() and steps, after 20 more of them of the whole and of a part, and after
-    the model has gone; and what closing found while garbage was not collected."""
+    """What is held before, after the first compress() and a step, and after 20 more of them, while garbage is not
+    collected; whether the rest trains after a part is compressed anew; and what is held when the model has gone."""
     import zeropp.torch
 
     rank, before = dist.get_rank(), held()
@@ -57,8 +58,8 @@ def compressed_again():
 
 
 def buckets_built_anew():
-    """What is held after the first step of DDP, whose buckets are then built anew, and after the fourth: one plan a bucket at
-    most; and after the model has gone."""
+    """Plans, sizes of buckets and buckets after each step of DDP, which builds buckets anew after the first; and
+    whether nothing is held when the model has gone."""
     import zeropp.torch
 
     before, found = held(), []
@@ -80,7 +81,8 @@ def buckets_built_anew():
 
 
 def threads():
-    """Whether two sets of ranks of one process can make their communicators at once, each of which waits for the other."""
+    """Whether two sets of ranks of one process can make their communicators at once, each of which waits for the
+    other."""
     from zeropp.torch.process_groups import RankSet
 
     together, made = threading.Barrier(2), []
@@ -115,7 +117,8 @@ def pickled():
     model = DistributedDataParallel(models.Model().to(ranks.DEVICE))
     model.register_comm_hook(loaded, zeropp.torch.allreduce_hook)
     model(torch.randn(4, models.WIDTH).to(ranks.DEVICE)).pow(2).mean().backward()
-    return [str(each.message) for each in caught if "zeropp" in str(each.message)], len(loaded.plans.made), loaded.codecs
+    said = [str(each.message) for each in caught if "zeropp" in str(each.message)]
+    return said, len(loaded.plans.made), loaded.codecs
 
 
 def all_of_them():

@@ -82,13 +82,15 @@ def require_free(shown, name, module):
     remedy = f'leave it to PyTorch: exclude=["{name}"]'
     groups = param_groups(module)
     if len(groups) > 1:
-        raise UsageError(f"{shown}: its parameters are on several meshes (shard_placement_fn), for which FSDP2 takes no hooks: {remedy}")
+        raise UsageError(f"{shown}: its parameters are on several meshes (shard_placement_fn), for which FSDP2 takes no "
+                         f"hooks: {remedy}")
     for group in groups:
         for kind, comm in (("all-gather", group._all_gather_comm), ("reduce-scatter", group._reduce_scatter_comm)):
-            of_pytorch = type(comm).__name__.startswith("Default") and type(comm).__module__.startswith("torch.distributed.")
+            of = type(comm)
+            of_pytorch = of.__name__.startswith("Default") and of.__module__.startswith("torch.distributed.")
             if not of_pytorch and not isinstance(comm, Hook):
-                raise UsageError(f"{shown}: its {kind} is a {type(comm).__name__}, which compress() would replace: {remedy}, or do "
-                                 "not set that")
+                raise UsageError(f"{shown}: its {kind} is a {of.__name__}, which compress() would replace: {remedy}, "
+                                 "or do not set that")
 
 
 def warn_of_frozen_without_replica(frozen, chosen):
@@ -102,14 +104,14 @@ def warn_of_frozen_without_replica(frozen, chosen):
             size += frozen_here
     if without_:
         more = f" and {len(without_) - 1} more" if len(without_) > 1 else ""
-        warnings.warn(f"zeropp.torch: frozen={frozen!r}: {size / of_all:.0%} of the frozen parameters get no replica, since parameters of "
-                      f"the same group are trained ({without_[0]}{more}): wrap those that are trained by a fully_shard() of "
-                      "their own, before that of the block", stacklevel=3)
+        warnings.warn(f"zeropp.torch: frozen={frozen!r}: {size / of_all:.0%} of the frozen parameters get no replica, "
+                      f"since parameters of the same group are trained ({without_[0]}{more}): wrap those that are "
+                      "trained by a fully_shard() of their own, before that of the block", stacklevel=3)
 
 
 def install(module, gather, reduce):
-    """Puts the hooks into FSDP2, and sends those that they replace away. What FSDP2 reduces itself keeps the operation that FSDP2 asks
-    for."""
+    """Puts the hooks into FSDP2, and sends those that they replace away. What FSDP2 reduces itself keeps the operation
+    that FSDP2 asks for."""
     group = only_group(module)
     before = getattr(module, "_zeropp_hooks", ())
     if isinstance(reduce, CompressedReduceScatter):
@@ -120,24 +122,32 @@ def install(module, gather, reduce):
         module.set_force_sum_reduction_for_comms(reduce.sums_before or not reduce.leaves_all)
     elif replica_group(group) is not None:
         module.set_custom_reduce_scatter(reduce)
-    module._zeropp_hooks = (gather, reduce)
-    for hook in module._zeropp_hooks:
+    remember(module, (gather, reduce))
+    for hook in (gather, reduce):
         hook.plans.users += 1
     for hook in before:
         hook.plans.leave()
 
 
+def remember(module, hooks):
+    """Of all modules of one fully_shard([...])."""
+    group = only_group(module)
+    for each in (module,) if group is None else group.modules:
+        each._zeropp_hooks = hooks
+
+
 def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="none", frozen=None, exclude=(),
              min_bytes=1 << 20, node_size=None, transport="torch", all_gather_algorithm="auto",
              reduce_scatter_algorithm="auto", error_feedback=None, rail_lanes=0, copy_engines=-1, seed=0):
-    """Compresses what the modules of `model` that fully_shard() wrapped send. Call it behind the last fully_shard() and before
-    the first forward. Another call with a part of the model gives that part all settings anew: what it does not name
-    is the default again, node_size= and transport= too. Returns `model`.
+    """Compresses what the modules of `model` that fully_shard() wrapped send. Call it after the last fully_shard() and
+    before the first forward. Another call with a part of the model gives that part all settings anew: what it does not
+    name is the default again, node_size= and transport= too. All modules are compressed, or none. Returns `model`.
 
     weights         codec of weight gathers that cross nodes (qwZ), or "none"
     gradients       codec of gradient reductions (qgZ), or a pair: inside a node, between nodes
     inside_node     codec of weight gathers inside a node, such as those of reshard_after_forward=8 (hpZ)
-    frozen          codec of a replica on every rank of modules of which no parameter is trained; gathered when they changed
+    frozen          codec of a replica on every rank of modules of which no parameter is trained; gathered where they
+                    have changed
     exclude         modules left to PyTorch: names (patterns as of fnmatch, "" is the model itself) or modules, one or
                     several
     min_bytes       a collective of fewer uncompressed bytes is left to PyTorch [1 MiB]
@@ -179,16 +189,17 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
         shown, sharded = name or "(model)", is_sharded(module)
         if sharded or only_group(module) is None:
             require_free(shown, name, module)
-        gather_kind = CompressedAllGather if frozen is None else FrozenAllGather
-        reduce_kind = CompressedReduceScatter if sharded else WholeReduce
-        made.append((module, *(kind(shown, module, settings, plans, needs_compression) for kind in (gather_kind, reduce_kind))))
+        kinds = (CompressedAllGather if frozen is None else FrozenAllGather,
+                 CompressedReduceScatter if sharded else WholeReduce)
+        made.append((module, *(kind(shown, module, settings, plans, needs_compression) for kind in kinds)))
     if not settings.compress_nothing:
-        warn_where_replicas_cross_nodes([only_group(module) for module, *_ in made if is_sharded(module)], plans.communicators)
+        sharded = [only_group(module) for module, *_ in made if is_sharded(module)]
+        warn_where_replicas_cross_nodes(sharded, plans.communicators)
     if frozen is not None:
         warn_of_frozen_without_replica(frozen, chosen)
     # Nothing below is refused: all modules are compressed, or none.
     for _, module in left:  # report() tells them from what compress() did not see
-        module._zeropp_hooks = getattr(module, "_zeropp_hooks", ())
+        remember(module, getattr(module, "_zeropp_hooks", ()))
     for each in made:
         install(*each)
     return model

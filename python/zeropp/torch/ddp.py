@@ -15,8 +15,9 @@ from zeropp.torch.shared_plan import DTYPES, Plans
 
 
 class AllReduceState:
-    """Codecs and plans of one model. `codec`: inside a node; `codec_between_nodes` [as `codec`]. `process_group`: the one that
-    DistributedDataParallel was given [the default group]. It is pickled without the group, as PyTorch's states are."""
+    """Codecs and plans of one model. `codec`: inside a node; `codec_between_nodes` [as `codec`]. `process_group`: the
+    one that DistributedDataParallel was given [the default group]. It is pickled without the group, as PyTorch's states
+    are."""
 
     def __init__(self, codec="int8:256", codec_between_nodes=None, *, process_group=None, node_size=None,
                  transport="torch", algorithm="auto", seed=0):
@@ -35,7 +36,8 @@ class AllReduceState:
 
     def __getstate__(self):
         if self.group is not None:
-            warnings.warn("zeropp.torch: AllReduceState is pickled without its process group: set .group where it is loaded")
+            warnings.warn("zeropp.torch: AllReduceState is pickled without its process group: set .group where it is "
+                          "loaded")
         return {name: value for name, value in vars(self).items() if name not in ("plans", "_key_of")} | {"group": None}
 
     def __setstate__(self, state):

@@ -1,5 +1,5 @@
-"""Weights that are not trained: every rank keeps an encoded replica, which is gathered once and decoded on use, so that a step
-sends next to nothing for them (LoRA, distillation)."""
+"""Weights that are not trained: every rank keeps an encoded replica, which is gathered once and decoded on use, so that
+a step sends next to nothing for them (LoRA, distillation)."""
 
 import torch
 import torch.distributed as dist
@@ -14,8 +14,8 @@ from zeropp.torch.shared_plan import DTYPES, Sent
 
 
 class Replica:
-    """The encoded images of all ranks' parts of a group's weights, each of which has `count` elements. What uses it on another
-    stream than the one that gathered it waits for it, and keeps its memory."""
+    """The encoded images of all ranks' parts of a group's weights, each of which has `count` elements. What uses it on
+    another stream than the one that gathered it waits for it, and keeps its memory."""
 
     def __init__(self, images, count, dtype):
         self.images, self.count, self.dtype = images, count, dtype
@@ -31,11 +31,11 @@ class Replica:
 
 
 class FrozenAllGather(CompressedAllGather):
-    """Gathers as CompressedAllGather does, but for a replica while no parameter of the module is trained. Weights may change without a trace
-    (`.data`, loading in place, foreach functions), so their contents decide: at each use a rank encodes its own part anew and
-    compares the images, and where one rank's has changed all gather again. The ranks agree on it by the sum of one number,
-    which costs a small message and a wait of the host. A replica for each set of ranks: with reshard_after_forward=N backward
-    gathers other parts than forward."""
+    """Gathers as CompressedAllGather does, but for a replica while no parameter of the module is trained. Weights may
+    change without a trace (`.data`, loading in place, foreach functions), so their contents decide: at each use a rank
+    encodes its own part anew and compares the images, and where one rank's has changed all gather again. The ranks
+    agree on it by the sum of one number, which costs a small message and a wait of the host. A replica for each set of
+    ranks: with reshard_after_forward=N backward gathers other parts than forward."""
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
@@ -49,7 +49,8 @@ class FrozenAllGather(CompressedAllGather):
         require_contiguous(self.name, output_tensor, input_tensor)
         count, dtype, codec = input_tensor.numel(), DTYPES[input_tensor.dtype], self.settings.frozen
         device, where = input_tensor.device, Device.CUDA if input_tensor.is_cuda else Device.HOST
-        image = torch.zeros(-(-collectives.image_bytes(codec, dtype, count) // 16) * 16, dtype=torch.uint8, device=device)
+        padded = -(-collectives.image_bytes(codec, dtype, count) // 16) * 16
+        image = torch.zeros(padded, dtype=torch.uint8, device=device)
         collectives.encode(codec, dtype, where, input_tensor.data_ptr(), count, image.data_ptr(), stream_of(device))
         replica = self.replicas.get(ranks)
         if self.changed_on_any(ranks, replica, image, count, dtype):
@@ -75,8 +76,8 @@ class FrozenAllGather(CompressedAllGather):
     def gather(self, ranks, image, count, dtype):
         images = torch.empty(ranks.size, image.numel(), dtype=torch.uint8, device=image.device)
         dist.all_gather_into_tensor(images.view(-1), image, group=ranks.group)
-        to_next = (ranks.size - 1) * image.numel()
-        self.count("gather of a frozen replica", "torch", self.settings.frozen, Sent.of_ring(to_next, ranks.inside_a_node))
+        sent = Sent.of_ring((ranks.size - 1) * image.numel(), ranks.inside_a_node)
+        self.count("gather of a frozen replica", "torch", self.settings.frozen, sent)
         return Replica(images, count, dtype)
 
 

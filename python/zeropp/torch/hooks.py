@@ -1,5 +1,6 @@
-"""The two objects that FSDP2 calls in place of its own collectives (torch.distributed.fsdp, AllGather and ReduceScatter), for one
-module each. Everything is enqueued on the current stream; they return None, for FSDP2 records an event behind them."""
+"""The two objects that FSDP2 calls in place of its own collectives (torch.distributed.fsdp, AllGather and
+ReduceScatter), for one module each. Everything is enqueued on the current stream; they return None, for FSDP2 records
+an event behind them."""
 
 import torch
 import torch.distributed as dist
@@ -24,13 +25,14 @@ class Hook:
         return torch.empty(*size, dtype=dtype, device=device)
 
     def why_left(self, ranks, parts, *tensors):
-        """Why PyTorch carries a collective whatever the codec is, in two or three words; "" where it does not. The first of
-        `tensors` is one of so many parts of what travels."""
+        """Why PyTorch carries a collective whatever the codec is, in two or three words; "" where it does not. The
+        first of `tensors` is one of so many parts of what travels."""
         if ranks.size == 1:
             return "one rank"
         if any(tensor.dtype not in DTYPES for tensor in tensors):
             return "no such type"
-        return "" if self.needs_compression(parts * tensors[0].numel() * tensors[0].element_size()) else "below min_bytes"
+        bytes_ = parts * tensors[0].numel() * tensors[0].element_size()
+        return "" if self.needs_compression(bytes_) else "below min_bytes"
 
     def run(self, plan, phase, codec, source, target, forget_errors=False):
         plan.run(source, target, source.device, forget_errors)
@@ -53,8 +55,8 @@ class Hook:
         group = only_group(self.module)
         replicas = replica_group(group) if group is not None and group.all_reduce_grads else None
         if has_several_ranks(replicas):
-            inside = self.plans.communicators.inside_a_node(replicas, part.device)
-            self.count_all_reduce("all-reduce", part.numel() * part.element_size(), replicas.size(), inside, OF_REPLICAS)
+            self.count_all_reduce("all-reduce", part.numel() * part.element_size(), replicas.size(),
+                                  self.plans.communicators.inside_a_node(replicas, part.device), OF_REPLICAS)
 
     def sent(self):
         """{(phase, algorithm, codec, why PyTorch carried it): Sent}"""
@@ -72,7 +74,8 @@ def require_contiguous(what, *tensors):
 
 
 def part_of_step(module):
-    """"forward" or "backward", as FSDP2 keeps it for the module that gathers; "" where this version keeps it elsewhere."""
+    """"forward" or "backward", as FSDP2 keeps it for the module that gathers; "" where this version keeps it
+    elsewhere."""
     state = getattr(only_group(module), "_training_state", None)
     return {"FORWARD": "forward ", "PRE_BACKWARD": "backward "}.get(getattr(state, "name", ""), "")
 
@@ -94,9 +97,9 @@ class CompressedAllGather(Hook):
         require_contiguous(self.name, output_tensor, input_tensor)
         plan = self.plans.get(
             ("all_gather", ranks, input_tensor.numel(), input_tensor.dtype, codec),
-            lambda: ranks.communicator.plan_all_gather(input_tensor.numel(), DTYPES[input_tensor.dtype], codec,
-                                                       algorithm="auto" if inside else self.settings.all_gather_algorithm,
-                                                       seed=self.settings.seed))
+            lambda: ranks.communicator.plan_all_gather(
+                input_tensor.numel(), DTYPES[input_tensor.dtype], codec, seed=self.settings.seed,
+                algorithm="auto" if inside else self.settings.all_gather_algorithm))
         self.run(plan, phase, codec, input_tensor, output_tensor)
         return None
 
@@ -133,13 +136,14 @@ class CompressedReduceScatter(Hook):
                 count, DTYPES[dtypes[0]], codec, codec_between_nodes=codec_between_nodes,
                 algorithm=self.settings.reduce_scatter_algorithm, output=DTYPES[dtypes[1]], scale=scale,
                 seed=self.settings.seed, error_feedback=feedback))
-        self.run(plan, "reduce", codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs), input_tensor, output_tensor,
-                 forget_errors=feedback is not None and not self._reduces_the_same(plan, reduced_parameters()))
+        others = feedback is not None and not self._reduces_the_same(plan, reduced_parameters())
+        shown = codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs)
+        self.run(plan, "reduce", shown, input_tensor, output_tensor, forget_errors=others)
         return None
 
     def _reduces_the_same(self, plan, parameters):
-        """Whether the errors that the plan keeps are of these parameters: FSDP2 reduces those that have a gradient, and others of the same
-        size may take their place in the next step."""
+        """Whether the errors that the plan keeps are of these parameters: FSDP2 reduces those that have a gradient, and
+        others of the same size may take their place in the next step."""
         before = self._reduced.get(plan, parameters)
         self._reduced[plan] = parameters
         return parameters is not None and before == parameters

@@ -1,5 +1,6 @@
-"""What FSDP2 gathers together for a module: the parameters of one call of fully_shard(), which takes several modules as well, without
-those that have a group of their own. PyTorch keeps them in the module's state, in other places from version to version."""
+"""What FSDP2 gathers together for a module: the parameters of one call of fully_shard(), which takes several modules as
+well, without those that have a group of their own. PyTorch keeps them in the module's state, in other places from
+version to version."""
 
 import sys
 
@@ -32,7 +33,8 @@ def shard_group(group):
 
 
 def replica_group(group):
-    """The process group over which FSDP2 all-reduces gradients (hybrid sharding, replicate()); None where it does not."""
+    """The process group over which FSDP2 all-reduces gradients (hybrid sharding, replicate()); None where it does
+    not."""
     return getattr(group.mesh_info, "replicate_process_group", None)
 
 
@@ -63,8 +65,9 @@ def has_reductions_apart(module, process_group):
 
 
 def reduced_parameters():
-    """Which parameters the reduction has gradients of, for the hook that FSDP2 calls; None where it cannot be known. FSDP2 tells the hook
-    no more than sizes: foreach_reduce(), which calls it, has them as its first argument in all versions since 2.9."""
+    """Which parameters the reduction has gradients of, for the hook that FSDP2 calls; None where it cannot be known.
+    FSDP2 tells the hook no more than sizes: foreach_reduce(), which calls it, has them as its first argument in all
+    versions since 2.9."""
     reduction = sys._getframe(2)
     parameters = reduction.f_locals.get("fsdp_params") if reduction.f_code.co_name == "foreach_reduce" else None
     return None if parameters is None else tuple(map(id, parameters))

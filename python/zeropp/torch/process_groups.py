@@ -29,8 +29,8 @@ def nodes_of(carrier, node_size):
 
 
 def ranks_of_each(nodes, node_size):
-    """Ranks that share a node, the same number on each. Raises UsageError where nodes hold different numbers of them, or
-    hold them in another order than the process group's."""
+    """Ranks that share a node, the same number on each. Raises UsageError where nodes hold different numbers of them,
+    or hold them in another order than the process group's."""
     sizes = {nodes.count(node) for node in nodes}
     together = all(nodes[first:first + size] == [nodes[first]] * size
                    for size in sizes for first in range(0, len(nodes), size))
@@ -90,8 +90,8 @@ class _OverProcessGroup:
 
 class RankSet:
     """Ranks that several process groups may have in common: FSDP2 makes a group for each module that reshards after
-    forward to a number of ranks. They share one communicator of the library, and gathers of PyTorch's go over the first of
-    the groups."""
+    forward to a number of ranks. They share one communicator of the library, and gathers of PyTorch's go over the first
+    of the groups."""
 
     def __init__(self, group, device, nodes, node_size, make_communicator):
         self.group = group
@@ -117,8 +117,8 @@ class RankSet:
             self._communicator = None
 
     def hop_codecs(self, inside, between):
-        """The codecs of a reduction's plan, and of its second hop, of those inside a node and between nodes. Where there is one
-        level only there is one hop, and it has the codec of its links."""
+        """The codecs of a reduction's plan, and of its second hop, of those inside a node and between nodes. Where
+        there is one level only there is one hop, and it has the codec of its links."""
         if self.node_size not in (1, self.size):
             return inside, between
         return (inside if self.inside_a_node else between), None
@@ -157,8 +157,8 @@ class Communicators:
         return len(set(self.nodes_of(group, device))) == 1
 
     def ranks_of(self, group, device, apart=False):
-        """The RankSet of a process group. `apart`: the group is there to run beside another of the same ranks, so that it
-        gets a communicator of its own."""
+        """The RankSet of a process group. `apart`: the group is there to run beside another of the same ranks, so that
+        it gets a communicator of its own."""
         found = self.of_groups.get(group)
         if found is None:
             if self.transport == "nccl" and device.type != "cuda":

@@ -1,5 +1,5 @@
-"""Hybrid sharding and replicate(): FSDP2 all-reduces the gradients of what several ranks hold alike, by PyTorch's own collective, for which it
-has no hook."""
+"""Hybrid sharding and replicate(): FSDP2 all-reduces the gradients of what several ranks hold alike, by PyTorch's own
+collective, for which it has no hook."""
 
 import warnings
 
@@ -8,8 +8,9 @@ from zeropp.torch.param_groups import only_group, replica_group, shard_group
 
 
 class WholeReduce(Hook):
-    """For a module that every rank has whole, in place of FSDP2's reduce-scatter, which reduces nothing then: FSDP2 asks it for
-    memory alone, twice in each reduction, for what goes in and what comes out. So the all-reduces that follow are counted."""
+    """For a module that every rank has whole, in place of FSDP2's reduce-scatter, which reduces nothing then: FSDP2
+    asks it for memory alone, twice in each reduction, for what goes in and what comes out. So the all-reduces that
+    follow are counted."""
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
@@ -34,6 +35,6 @@ def warn_where_replicas_cross_nodes(groups, communicators):
     if not replicas or any(not communicators.inside_a_node(shard_group(group), group.device) for group in groups):
         return
     if any(not communicators.inside_a_node(*each) for each in replicas):
-        warnings.warn("zeropp.torch: compress() saves nothing between nodes here: every shard group lies inside a node, and the "
-                      "all-reduce of the replicas, which crosses nodes, is PyTorch's: shard over all ranks, with "
-                      "reshard_after_forward=N for N ranks a node, or leave compress() out", stacklevel=3)
+        warnings.warn("zeropp.torch: compress() saves nothing between nodes here: every shard group lies inside a node, "
+                      "and the all-reduce of the replicas, which crosses nodes, is PyTorch's: shard over all ranks, "
+                      "with reshard_after_forward=N for N ranks a node, or leave compress() out", stacklevel=3)

@@ -42,8 +42,8 @@ class Row:
 
 
 class Report(list):
-    """Rows; str() of it is a table. `compressed`: whether compress() has seen any module. `left_out`: (module, why its bytes
-    are in no row)."""
+    """Rows; str() of it is a table. `compressed`: whether compress() has seen any module. `left_out`: (module, why its
+    bytes are in no row)."""
 
     def __init__(self, rows=()):
         super().__init__(rows)
@@ -91,20 +91,21 @@ class Report(list):
             return
         if self.left_out:
             first, more = self.left_out[:3], len(self.left_out) - 3
-            yield (f"the sums leave out what PyTorch sends for {', '.join(f'{module} ({why})' for module, why in first)}"
-                   f"{f' and {more} more' if more > 0 else ''}")
+            named = ", ".join(f"{module} ({why})" for module, why in first)
+            yield f"the sums leave out what PyTorch sends for {named}{f' and {more} more' if more > 0 else ''}"
         compressed = [row for row in self if row.codec != "none"]
         if self and not compressed:
             yield "nothing was compressed: the last column says why (min_bytes=, node_size=, inside_node=)"
-        elif not any(row.between_nodes for row in compressed) and any(row.between_nodes for row in self if row.why == OF_REPLICAS):
+        elif (any(row.between_nodes for row in self if row.why == OF_REPLICAS)
+              and not any(row.between_nodes for row in compressed)):
             yield "nothing is saved between nodes: the all-reduce of replicas, which crosses them, is PyTorch's"
 
 
 def report(model):
     """The rows of all modules that fully_shard() wrapped, in the model's order and by their names in `model`; without
-    those that exclude= leaves to PyTorch, which the last line names. Bytes of algorithm "torch" are those of a ring: PyTorch does not say
-    which route its collectives take. A module that compress() has not seen, or whose hooks were replaced, has a row
-    without calls, which says so; so has one that each rank has whole."""
+    those that exclude= leaves to PyTorch, which the last line names. Bytes of algorithm "torch" are those of a ring:
+    PyTorch does not say which route its collectives take. A module that compress() has not seen, or whose hooks were
+    replaced, has a row without calls, which says so; so has one that each rank has whole."""
     rows = Report()
     wrapped = wrapped_modules(arguments.model("report()", model))
     rows.compressed = any(hasattr(module, "_zeropp_hooks") for _, module in wrapped)
@@ -128,4 +129,4 @@ def why_unseen(module, hooks):
         return "wrapped behind compress()" if hooks is None else "exclude="
     group, (gather, reduce) = only_group(module), hooks
     replaced = group._reduce_scatter_comm is not reduce or is_sharded(module) and group._all_gather_comm is not gather
-    return "hooks replaced behind compress()" if replaced else ""
+    return "hooks replaced after compress()" if replaced else ""

@@ -12,8 +12,8 @@ DTYPES = {torch.float32: Dtype.FP32, torch.bfloat16: Dtype.BF16, torch.float16: 
 
 @dataclasses.dataclass
 class Sent:
-    """Of one module, phase and codec: what this rank sent. Counted by the library, predicted in closed form; of calls that
-    PyTorch carried (algorithm "torch") a ring's bytes stand in both."""
+    """Of one module, phase and codec: what this rank sent. Counted by the library, predicted in closed form; of calls
+    that PyTorch carried (algorithm "torch") a ring's bytes stand in both."""
     calls: int = 0
     inside_nodes: int = 0
     between_nodes: int = 0
@@ -22,8 +22,8 @@ class Sent:
 
     @classmethod
     def of_ring(cls, bytes_, inside_a_node):
-        """One call of PyTorch's, whose route is not known: a ring stands for it, in which a rank sends so many bytes. It counts as between
-        nodes wherever its ranks are on several."""
+        """One call of PyTorch's, whose route is not known: a ring stands for it, in which a rank sends so many bytes.
+        It counts as between nodes wherever its ranks are on several."""
         pair = (bytes_, 0) if inside_a_node else (0, bytes_)
         return cls(1, *pair, *pair)
 
