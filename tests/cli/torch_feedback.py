@@ -1,4 +1,4 @@
-# ctest: name=torch_feedback timeout=300 labels=cli,torch processors=2
+# ctest: name=torch_feedback timeout=600 labels=cli,torch processors=2
 """Error feedback of parts of a module that take turns: the error of one parameter is never added to another. Where the
 same parameters are reduced again, their errors come back."""
 
@@ -86,7 +86,7 @@ def all_of_them():
 
 class Feedback(unittest.TestCase):
     def test_errors_stay_with_their_parameters(self):
-        for alone, again in ranks.run(2, 1, all_of_them):
+        for alone, again in ranks.run(2, 1, all_of_them, timeout=500):
             self.assertEqual(alone, dict.fromkeys(alone, True))
             for part, (without, with_) in again.items():
                 self.assertLess(with_, 0.25 * without, part)

@@ -1,4 +1,4 @@
-# ctest: name=torch_resources timeout=300 labels=cli,torch processors=2
+# ctest: name=torch_resources timeout=600 labels=cli,torch processors=2
 """What compress() and the hook of DDP hold ends with what replaces it: plans, communicators and their memory. Ranks
 that are threads of one process do not wait for each other, and a hook's state can be saved."""
 
@@ -127,7 +127,7 @@ def all_of_them():
 
 class Resources(unittest.TestCase):
     def test_end_with_what_replaces_them(self):
-        for found in ranks.run(2, 1, all_of_them, timeout=250):
+        for found in ranks.run(2, 1, all_of_them, timeout=500):
             before, first, again, still, after = found["compressed_again"]
             self.assertGreater(first[0], before[0])
             self.assertEqual(first[1], before[1] + 1)
