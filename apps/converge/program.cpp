@@ -13,6 +13,7 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sha256.hpp"
+#include "lib/base/shown.hpp"
 #include "lib/base/standard_output.hpp"
 #include "lib/comm/flight_record.hpp"
 #include "lib/config/options.hpp"
@@ -200,8 +201,9 @@ ExitCode StudyProgram::run() {
   }
   collect();
   const std::string verdict = write_trace();
-  if (context_.is_root())
-    standard_output::print("{}  {}\n", verdict, context_.trace_path().string());
+  if (context_.is_root()) {
+    standard_output::print("{}  {}\n", verdict, escaped(context_.trace_path().string()));
+  }
   return trace::is_valid(verdict) ? ExitCode::ok : ExitCode::check_failed;
 }
 

@@ -1,10 +1,11 @@
 #include "lib/base/log.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
+
+#include "lib/base/shown.hpp"
 
 namespace zeropp::log {
 namespace {
@@ -22,20 +23,6 @@ std::shared_ptr<spdlog::logger>& instance() {
   return logger;
 }
 
-/// A message may quote a file: what it says begins no line of its own and moves no terminal.
-std::string one_line(const std::string& message) {
-  std::string shown;
-  for (const char each : message) {
-    const auto byte = static_cast<unsigned char>(each);
-    if (byte >= 0x20 && byte != 0x7F) {
-      shown += each;
-    } else {
-      shown += fmt::format("\\x{:02x}", byte);
-    }
-  }
-  return shown;
-}
-
 }  // namespace
 
 void set_program(const std::string& name) { instance() = make(name); }
@@ -44,9 +31,10 @@ void set_muted(bool muted) {
   instance()->set_level(muted ? spdlog::level::err : spdlog::level::info);
 }
 
-// The message is an argument, never the format: it may hold braces.
-void info(const std::string& message) { instance()->info("{}", one_line(message)); }
-void warn(const std::string& message) { instance()->warn("{}", one_line(message)); }
-void error(const std::string& message) { instance()->error("{}", one_line(message)); }
+// The message is an argument, never the format: it may hold braces. What it quotes of a file may
+// hold anything.
+void info(const std::string& message) { instance()->info("{}", escaped(message)); }
+void warn(const std::string& message) { instance()->warn("{}", escaped(message)); }
+void error(const std::string& message) { instance()->error("{}", escaped(message)); }
 
 }  // namespace zeropp::log

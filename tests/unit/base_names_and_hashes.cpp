@@ -39,7 +39,7 @@ TEST(Nearest, DistanceEqualsItsDefinition) {
 
 TEST(Shown, IsCutBetweenCharactersAndHasNoNul) {
   EXPECT_EQ(shown("as it is"), "as it is");
-  EXPECT_EQ(shown(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(shown(std::string("a\0b\n\x7f", 5)), "a\\x00b\\x0a\\x7f");
   EXPECT_EQ(shown(std::string(201, 'k')), std::string(200, 'k') + "... (201 bytes)");
   std::string text = "x";
   for (int i = 0; i < 150; ++i) text += "\xC3\xA4";
