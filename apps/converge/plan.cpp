@@ -50,8 +50,10 @@ std::unique_ptr<RunConfig> read_config(const Setting& setting, std::uint64_t see
   auto made = std::make_unique<RunConfig>();
   made->options = config::options(made->config);
   named(setting, [&] {
-    const auto idle = config::read_object(setting.config, "configuration", made->options);
-    if (!idle.empty()) throw Error(ExitCode::usage, idle.front() + "; leave it out of a matrix");
+    const auto ignored = config::read_object(setting.config, "configuration", made->options);
+    if (!ignored.empty()) {
+      throw Error(ExitCode::usage, config::ignored_line(ignored) + ": leave them out of a matrix");
+    }
   });
   named(setting, [&] {
     const checkpoint::Options& asked = made->config.checkpoint;

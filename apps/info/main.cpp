@@ -12,10 +12,15 @@
 #include "lib/app/placement_output.hpp"
 #include "lib/app/registries.hpp"
 #include "lib/base/atomic_file.hpp"
+#include "lib/base/checked.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/standard_output.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/config/deepspeed_keys.hpp"
+#include "lib/config/deepspeed_reports.hpp"
 #include "lib/config/options.hpp"
+#include "lib/config/precision.hpp"
+#include "lib/config/resolve.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/model/registry.hpp"
@@ -100,6 +105,14 @@ json describe(const app::Context& context, const Placement& placement) {
   info["configuration"] = json::parse(context.config_json());
   info["options"] = zeropp::info::option_table();
   info["option_groups"] = zeropp::info::option_groups();
+  info["deepspeed_reports"] = json::array();
+  for (const config::DeepSpeedReport& report : config::deepspeed_reports()) {
+    info["deepspeed_reports"].push_back({{"setting", report.setting},
+                                         {"seen", report.seen},
+                                         {"versions", report.versions},
+                                         {"threads", report.threads},
+                                         {"mended", report.mended}});
+  }
   info["models"] = json::array();
   for (const auto name : model::model_names()) info["models"].push_back({{"name", name}});
   info["optimizers"] = json::array();
@@ -173,12 +186,33 @@ void print_configuration(const std::vector<config::Option>& options) {
   standard_output::print("{}\n", table.str());
 }
 
-/// Whether the configuration is one of more ranks than the one here, which judges it wrongly.
-bool is_of_more_ranks(const config::TrainConfig& config, const config::Machine& machine) {
+/// The ranks of one node that a configuration asks for, by its groups or its batch; 1: any.
+std::size_t ranks_asked_for(const config::TrainConfig& config) {
   const std::size_t group = config.zero.shard_group_size;
-  return machine.world_size == 1 &&
-         (config.zero.hpz_partition_size > 1 || config.train_batch_size > 0 ||
-          (group != zero::kAllRanks && group > 1));
+  std::size_t ranks = std::max<std::size_t>(1, config.zero.hpz_partition_size);
+  if (group != zero::kAllRanks && group != zero::kNodeOfShards) ranks = std::max(ranks, group);
+  const std::size_t of_rank = config.train_micro_batch_size_per_gpu *
+                              std::max<std::size_t>(1, config.gradient_accumulation_steps);
+  return of_rank == 0 ? ranks : std::max(ranks, config.train_batch_size / of_rank);
+}
+
+/// Resolves for the ranks here. One rank shows what a configuration of more ranks becomes on
+/// theirs, and says so.
+void resolve_here(config::TrainConfig& config, const std::vector<config::Option>& given,
+                  const config::Machine& machine) {
+  const config::TrainConfig asked = config;
+  const std::size_t ranks = ranks_asked_for(asked);
+  try {
+    config::resolve(config, given, machine);
+  } catch (const Error& error) {
+    if (machine.world_size > 1 || ranks == 1) throw;
+    config::Machine other = machine;
+    other.world_size = other.ranks_per_node = checked<int>(ranks, "ranks");
+    config = asked;
+    config::resolve(config, given, other);
+    log::warn(
+        fmt::format("shown as on {} ranks of one node, for here is one: {}", ranks, error.what()));
+  }
 }
 
 void write(const json& info, const std::filesystem::path& path) {
@@ -207,21 +241,15 @@ int main(int argc, char** argv) {
        .text = [&] { return config::describe_keys(config::options(config)); }}};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     on_host = config.backend == Backend::host;
-    try {
-      config::resolve(config, given, machine);
-    } catch (const Error& error) {
-      if (!is_of_more_ranks(config, machine)) throw;
-      throw Error(error.code(),
-                  fmt::format("{}. This was judged for the one rank that zpp_info runs "
-                              "on: start it on as many ranks as the training has, or "
-                              "ask zpp_plan with --nodes and --ranks-per-node",
-                              error.what()));
-    }
+    resolve_here(config, given, machine);
   };
   app.run = [&](const app::Context& context) {
     const Placement placement = find_placement(context, on_host);
     const json info = describe(context, placement);
     if (context.is_root()) {
+      if (const auto line = config::open_precision_line(context.options()); !line.empty()) {
+        log::warn(line);
+      }
       print_pairs(info, "topology");
       print_placement(context, placement);
       print_configuration(context.options());

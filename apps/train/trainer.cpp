@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -11,7 +12,9 @@
 #include "lib/app/interrupt.hpp"
 #include "lib/base/file.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/shown.hpp"
 #include "lib/base/standard_output.hpp"
+#include "lib/config/precision.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/train/verdict.hpp"
 #include "lib/zero/plan/hpz_use.hpp"
@@ -35,6 +38,21 @@ void warn_of_hpz(const config::TrainConfig& config, const app::Context& context,
   if (!warning.empty()) log::warn(warning);
 }
 
+/// Warns of a run that learned nothing: in fp16 a loss scale that is too small does so.
+void warn_of_no_gradient(const trace::Recorder& recorder) {
+  const auto is_zero = [](const trace::StepRow& row) { return row.grad_norm == 0; };
+  if (recorder.steps.empty() || !std::ranges::all_of(recorder.steps, is_zero)) return;
+  log::warn(
+      fmt::format("the norm of the gradients is 0 in all {} steps, so that they change nothing but "
+                  "by weight decay: in fp16, raise fp16.loss_scale; else look at the data",
+                  recorder.steps.size()));
+}
+
+void warn_of_precision(const app::Context& context) {
+  const std::string line = config::open_precision_line(context.options());
+  if (!line.empty()) log::warn(line);
+}
+
 }  // namespace
 
 Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
@@ -46,6 +64,7 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
       session_(config, context, *tokens_.source),
       progress_(context.is_root(), config) {
   warn_of_hpz(config, context, session_);
+  warn_of_precision(context);
 }
 
 ExitCode Trainer::run() {
@@ -75,10 +94,12 @@ ExitCode Trainer::run() {
                 .evaluated = [&](const trace::EvaluationRow& row) { progress_.report(row); }},
                first);
   const std::string verdict = write_trace(sampling);
-  if (context_.is_root())
-    standard_output::print("{}  {}\n", verdict, context_.trace_path().string());
+  if (context_.is_root()) {
+    standard_output::print("{}  {}\n", verdict, escaped(context_.trace_path().string()));
+  }
   const trace::Recorder& recorder = session_.recorder();
   if (recorder.weights_damaged && context_.is_root()) log::error(*train::divergence(recorder));
+  warn_of_no_gradient(recorder);
   if (!trace::is_valid(verdict)) return ExitCode::check_failed;
   if (recorder.interrupted.empty()) return ExitCode::ok;
   log::warn(

@@ -122,7 +122,8 @@ std::vector<TakenFlag> megatron_flags(const App& app) {
                      .help = "Flag of Megatron's that may say 1: " + key.why,
                      .group = config::group_of(key.path, app.groups).name,
                      .take = [&key](const std::string& text) {
-                       return config::accept(key, number_or_text(text), key.flag);
+                       config::check_ignored(key, number_or_text(text), key.flag);
+                       return fmt::format("{} is ignored: {}", key.flag, key.why);
                      }});
   }
   return flags;
@@ -416,17 +417,20 @@ void refuse_malformed(const CLI::App& cli, const App& app, const CommonFlags& co
 /// Sets the options: from the file `config`, where it names one, then from the flags.
 void set_options(App& app, const std::string& config, const Given& given,
                  std::vector<std::string>& warnings) {
+  std::vector<config::Ignored> ignored;
   if (!config.empty() && app.config_file) {
     app.config_file->read(config);
   } else if (!config.empty()) {
-    for (std::string& warning : config::read_file(config, app.options, app.training_ignored)) {
-      warnings.push_back(std::move(warning));
-    }
+    ignored = config::read_file(config, app.options, app.training_ignored);
   }
   for (const GivenFlag& each : given) set(each, app);
-  if (!config::reads_deepspeed(app.options)) return;
-  for (const std::string& idle : config::leave_out_idle(app.options)) {
-    warnings.push_back(fmt::format("{}: {}", config, idle));
+  if (config::reads_deepspeed(app.options)) {
+    for (const std::string& line : config::leave_out_idle(app.options, ignored)) {
+      warnings.push_back(fmt::format("{}: {}", config, line));
+    }
+  }
+  if (!ignored.empty()) {
+    warnings.push_back(fmt::format("{}: {}", config, config::ignored_line(ignored)));
   }
 }
 

@@ -36,18 +36,13 @@ std::optional<json> value_of_name(const NamedValues& all, std::string_view path)
 
 bool is_count(const json& value) { return value.is_number_unsigned() && value > 0; }
 
-/// Setting of an option to the value as it is.
-template <const char* const& Path>
-std::vector<Setting> same(const json& value, const NamedValues&, const std::vector<Option>&) {
-  return {{Path, value}};
-}
-
-const char* const kThreads = "aio.thread_count";
-const char* const kLogInterval = "zeropp.log_interval";
-
-std::vector<Setting> adam_mode(const json& value, const NamedValues&, const std::vector<Option>&) {
-  if (!value.is_boolean()) return {};
-  return {{"optimizer.type", value.get<bool>() ? "AdamW" : "Adam"}};
+/// A name that means just what the option `of` does.
+Alias same(const char* path, const char* of) {
+  return {.path = path,
+          .meaning = of,
+          .settings = [of](const json& value, const NamedValues&, const std::vector<Option>&) {
+            return std::vector<Setting>{{of, value}};
+          }};
 }
 
 const char* const kOffload = "zero_optimization.offload_optimizer.device";
@@ -63,8 +58,6 @@ std::vector<Setting> cpu_offload(const json& value, const NamedValues&,
   return {{Path, on ? "cpu" : "none", !on}};
 }
 
-const char* const kBf16 = "bf16.enabled";
-const char* const kGather = "zero_optimization.stage3_gather_16bit_weights_on_model_save";
 const char* const kCpuCheckpointing = "zeropp.model.cpu_checkpointing";
 
 /// Setting of a switch; an option that is switched off may be without effect.
@@ -158,15 +151,13 @@ std::vector<Setting> block_size(const json& value, const NamedValues& all,
           {"zeropp.gradient_codec_inter", of_gradients, weights && !gradients}};
 }
 
-void set(Option& option, const Setting& setting, const std::string& name, const Alias& alias) {
+void set(Option& option, const Setting& setting, const Alias& alias) {
   const bool given = option.given;
   const json before = value_of(option);
-  set_from_json(option, setting.value, fmt::format("{}: {} ({})", name, alias.path, option.path));
+  set_from_json(option, setting.value, fmt::format("{} ({})", alias.path, option.path));
   if (given && (option.is_automatic || value_of(option) != before)) {
-    refuse(
-        "{}: {} is another name of {}, and says {} where that is {}: keep one "
-        "of them",
-        name, alias.path, option.path, setting.value.dump(), before.dump());
+    refuse("{} is another name of {}, and says {} where that is {}: keep one of them", alias.path,
+           option.path, setting.value.dump(), before.dump());
   }
   option.given = given || (option.given && !setting.quiet);
   if (!given) option.key = alias.path;
@@ -175,44 +166,55 @@ void set(Option& option, const Setting& setting, const std::string& name, const 
 }  // namespace
 
 const std::vector<Alias>& aliases() {
+  const char* const count = "a whole number of at least 1";
+  const char* const toggle = "true or false";
   // block_size and the partition read what names before them have set.
   static const std::vector<Alias> table{
-      {"steps_per_print", "a whole number of at least 1", "zeropp.log_interval",
-       same<kLogInterval>},
-      {"optimizer.params.adam_w_mode", "true or false", "optimizer.type AdamW, or Adam", adam_mode},
-      {"zero_optimization.zeropp_loco_param", "an object of err_beta and reset_T",
-       "zeropp.error_feedback in both hops; reset_T counts steps that were taken", loco},
-      {"zero_optimization.mics_shard_size", "-1, or a whole number of at least 1", kShardGroup,
+      same("steps_per_print", "zeropp.log_interval"),
+      {"zero_optimization.zeropp_loco_param",
+       "zeropp.error_feedback in both hops; reset_T counts steps that were taken",
+       "an object of err_beta and reset_T", loco},
+      {"zero_optimization.mics_shard_size", kShardGroup, "-1, or a whole number of at least 1",
        mics},
-      {"zero_optimization.mics_hierarchical_params_gather", "true or false",
-       "zeropp.all_gather_algorithm two-level; false: as that says", mics_hierarchical},
-      {"zero_optimization.cpu_offload", "true or false",
-       "zero_optimization.offload_optimizer.device cpu, or none", cpu_offload<kOffload>},
-      {"zero_optimization.cpu_offload_param", "true or false",
-       "zero_optimization.offload_param.device cpu, or none", cpu_offload<kOffloadParam>},
-      {"zero_optimization.cpu_offload_use_pin_memory", "true or false", kPinned, switched<kPinned>},
-      {"zero_optimization.stage3_gather_fp16_weights_on_model_save", "true or false", kGather,
-       same<kGather>},
-      {"bfloat16.enabled", "true or false, or auto", kBf16, same<kBf16>},
-      {"activation_checkpointing.cpu_checkpointing", "true or false",
+      {"zero_optimization.mics_hierarchical_params_gather",
+       "zeropp.all_gather_algorithm two-level; false: as that says", toggle, mics_hierarchical},
+      {"zero_optimization.cpu_offload", "zero_optimization.offload_optimizer.device cpu, or none",
+       toggle, cpu_offload<kOffload>},
+      {"zero_optimization.cpu_offload_param", "zero_optimization.offload_param.device cpu, or none",
+       toggle, cpu_offload<kOffloadParam>},
+      {"zero_optimization.cpu_offload_use_pin_memory", kPinned, toggle, switched<kPinned>},
+      same("zero_optimization.prefetch_bucket_size",
+           "zero_optimization.stage3_prefetch_bucket_size"),
+      same("zero_optimization.param_persistence_threshold",
+           "zero_optimization.stage3_param_persistence_threshold"),
+      same("zero_optimization.model_persistence_threshold",
+           "zero_optimization.stage3_model_persistence_threshold"),
+      same("zero_optimization.max_live_parameters", "zero_optimization.stage3_max_live_parameters"),
+      same("zero_optimization.max_reuse_distance", "zero_optimization.stage3_max_reuse_distance"),
+      same("zero_optimization.gather_16bit_weights_on_model_save",
+           "zero_optimization.stage3_gather_16bit_weights_on_model_save"),
+      same("zero_optimization.stage3_gather_fp16_weights_on_model_save",
+           "zero_optimization.stage3_gather_16bit_weights_on_model_save"),
+      same("bfloat16.enabled", "bf16.enabled"),
+      {"activation_checkpointing.cpu_checkpointing",
        "zeropp.model.cpu_checkpointing, of blocks that zeropp.model.recompute_activations has",
-       switched<kCpuCheckpointing>},
-      {"aio.intra_op_parallelism", "a whole number of at least 1", kThreads, same<kThreads>},
-      {"zeropp.quantize_weights", "true or false", kWeights, same<kWeights>},
-      {"zeropp.quantize_gradients", "true or false", kGradients, same<kGradients>},
-      {"zeropp.secondary_group_size", "a whole number of at least 1", kHpz, same<kHpz>},
-      {"zeropp.hierarchical_partition", "true or false",
+       toggle, switched<kCpuCheckpointing>},
+      same("aio.intra_op_parallelism", "aio.thread_count"),
+      same("zeropp.quantize_weights", kWeights),
+      same("zeropp.quantize_gradients", kGradients),
+      same("zeropp.secondary_group_size", kHpz),
+      {"zeropp.hierarchical_partition",
        "zero_optimization.zero_hpz_partition_size: secondary_group_size, or the ranks of a node; "
        "false: 1",
-       hierarchical},
-      {"zeropp.weight_quantization_bits", "a whole number of at least 1",
-       "zeropp.weight_codec: intBITS:256, or block_size", weight_bits},
-      {"zeropp.gradient_quantization_bits", "a whole number of at least 1",
-       "zeropp.gradient_codec_intra and _inter: intBITS:128, or block_size", gradient_bits},
-      {"zeropp.block_size", "a whole number of at least 1",
+       toggle, hierarchical},
+      {"zeropp.weight_quantization_bits", "zeropp.weight_codec: intBITS:256, or block_size", count,
+       weight_bits},
+      {"zeropp.gradient_quantization_bits",
+       "zeropp.gradient_codec_intra and _inter: intBITS:128, or block_size", count, gradient_bits},
+      {"zeropp.block_size",
        "the block of zeropp.weight_codec and the gradient codecs, int8 and int4 without other bits",
-       block_size},
-      {"zeropp.use_error_feedback", "true or false", "zeropp.error_feedback.hops both, or none",
+       count, block_size},
+      {"zeropp.use_error_feedback", "zeropp.error_feedback.hops both, or none", toggle,
        error_feedback}};
   return table;
 }
@@ -222,19 +224,12 @@ const Alias* find_alias(std::string_view path) {
   return found == aliases().end() ? nullptr : &*found;
 }
 
-void apply_aliases(const NamedValues& named, const std::string& name,
-                   std::vector<Option>& options) {
-  for (const Alias& alias : aliases()) {
-    for (const auto& [which, value] : named) {
-      if (which != &alias) continue;
-      const std::vector<Setting> settings = alias.settings(value, named, options);
-      if (settings.empty()) {
-        refuse("{}: {} must be {}, not {}", name, alias.path, alias.values, value.dump());
-      }
-      for (const Setting& setting : settings) {
-        set(*std::ranges::find(options, setting.path, &Option::path), setting, name, alias);
-      }
-    }
+void apply_alias(const Alias& alias, const json& value, const NamedValues& named,
+                 std::vector<Option>& options) {
+  const std::vector<Setting> settings = alias.settings(value, named, options);
+  if (settings.empty()) refuse("{} must be {}, not {}", alias.path, alias.values, value.dump());
+  for (const Setting& setting : settings) {
+    set(*std::ranges::find(options, setting.path, &Option::path), setting, alias);
   }
 }
 

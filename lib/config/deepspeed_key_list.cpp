@@ -1,4 +1,6 @@
-// The table itself. Names, types and defaults: DeepSpeed's documentation of its configuration.
+// The table itself, by reasons. Names: the classes and constants of DeepSpeed 0.19 that read its
+// configuration (deepspeed/runtime/config.py, zero/config.py and what they import), and older ones
+// that files still have.
 #include "lib/config/deepspeed_keys.hpp"
 
 namespace zeropp::config {
@@ -6,202 +8,164 @@ namespace zeropp::config {
 namespace {
 
 using nlohmann::json;
-using Accepts = DeepSpeedKey::Accepts;
+using Ignores = DeepSpeedKey::Ignores;
 
-constexpr const char* kOwnTrace = "the trace has every step's times, bytes and memory";
-constexpr const char* kByUnit = "weights are gathered and released unit by unit";
-constexpr const char* kOtherTraining = "it would change what is trained, and is not built";
-constexpr const char* kOwnCheckpoints = "checkpoints are those of zeropp.checkpoint";
+/// Keys that are ignored, whatever they say, for one reason.
+struct Reason {
+  const char* why;
+  std::vector<const char*> paths;
+};
 
-DeepSpeedKey anything(const char* path, const char* type, const char* fallback, const char* why) {
-  return {path, type, fallback, Accepts::anything, {}, why};
-}
-DeepSpeedKey only(const char* path, const char* type, const char* fallback,
-                  std::vector<json> values, const char* why) {
-  return {path, type, fallback, Accepts::these, std::move(values), why};
-}
-DeepSpeedKey with_flag(const char* flag, DeepSpeedKey key) {
-  key.flag = flag;
-  return key;
-}
-DeepSpeedKey disabled(const char* path, const char* why) {
-  return {path, "section", "disabled", Accepts::disabled, {}, why};
-}
-DeepSpeedKey refused(const char* path, const char* type, const char* fallback, const char* why) {
-  return {path, type, fallback, Accepts::nothing, {}, why};
-}
-
-void add(std::vector<DeepSpeedKey>& table, std::vector<DeepSpeedKey> keys) {
-  for (DeepSpeedKey& key : keys) table.push_back(std::move(key));
+/// They report, and do not train.
+const std::vector<Reason>& reports() {
+  static const std::vector<Reason> reasons{
+      {"the trace has every step's times, bytes and memory, and the configuration",
+       {"wall_clock_breakdown", "memory_breakdown", "dump_state", "log_level", "flops_profiler",
+        "comms_logger", "timers", "tensorboard", "wandb", "comet", "csv_monitor",
+        "activation_checkpointing.profile", "zero_optimization.log_trace_cache_warnings"}},
+      {"checkpoints are those of zeropp.checkpoint",
+       {"checkpoint", "load_universal_checkpoint", "nebula", "datastates",
+        "zero_optimization.pipeline_loading_checkpoint", "zero_optimization.elastic_checkpoint",
+        "zero_optimization.load_from_fp32_weights"}},
+      {"it measures or searches, and trains nothing",
+       {"autotuning", "vocabulary_size", "zero_optimization.enable_sanity_checks",
+        "zero_optimization.compute_grad_norm", "eigenvalue"}},
+      {"generation is no part of a run here", {"hybrid_engine"}}};
+  return reasons;
 }
 
-void add_training(std::vector<DeepSpeedKey>& table) {
-  const char* const sent_as_computed =
-      "gradients are summed in fp32 and sent in the type of the weights, in 16 bits with bf16 or "
-      "fp16, unless zero_optimization.zero_quantized_gradients compresses them";
-  add(table,
-      {only("managed_gradient_accumulation", "boolean", "true", {true},
-            "a step always ends with its last micro-step"),
-       anything("optimizer.params.torch_adam", "boolean", "false",
-                "there is one implementation of each optimizer"),
-       only("optimizer.params.bias_correction", "boolean", "true", {true},
-            "Adam and AdamW always correct their moments' bias"),
-       only("optimizer.params.amsgrad", "boolean", "false", {false}, "AMSGrad is not built"),
-       only("scheduler.params.last_batch_iteration", "integer", "-1", {-1},
+/// They say how PyTorch and DeepSpeed go about the same computation.
+const std::vector<Reason>& ways() {
+  static const std::vector<Reason> reasons{
+      {"models are no PyTorch modules",
+       {"compile", "graph_harvesting", "zero_optimization.override_module_apply",
+        "zero_optimization.memory_efficient_linear", "zero_optimization.leaf_module",
+        "zero_optimization.stage3_module_granularity_threshold",
+        "zero_optimization.module_granularity_threshold", "fp16.auto_cast", "fp16.opt_level",
+        "fp16.fp16_opt_level", "data_types.buffer_dtype"}},
+      {"fp16.enabled and bf16.enabled say the type", {"data_types.param_dtype"}},
+      {"there is one implementation of each optimizer",
+       {"optimizer.legacy_fusion", "optimizer.params.torch_adam", "optimizer.params.fused",
+        "optimizer.params.foreach", "optimizer.params.capturable",
+        "optimizer.params.differentiable", "optimizer.params.set_grad_none",
+        "optimizer.params.fp32_optimizer_states", "zero_allow_untested_optimizer",
+        "zero_force_ds_cpu_optimizer", "zero_optimization.offload_optimizer.cpuadam_cores_perc"}},
+      {"no optimizer here keeps Muon's momentum",
+       {"zero_optimization.save_muon_momentum_buffer_in_memory"}},
+      {"there is one implementation of each stage",
+       {"zero_optimization.legacy_stage1", "zero_optimization.contiguous_gradients",
+        "zero_optimization.round_robin_gradients",
+        "zero_optimization.use_multi_rank_bucket_allreduce",
+        "zero_optimization.ignore_unused_parameters",
+        "zero_optimization.stage3_partition_stream_chunk_size"}},
+      {"weights are gathered unit by unit, by zeropp.all_gather_algorithm",
+       {"disable_allgather", "allgather_size", "zero_optimization.allgather_partitions",
+        "zero_optimization.allgather_bucket_size",
+        "zero_optimization.stage3_use_all_reduce_for_fetch_params",
+        "zero_optimization.use_all_reduce_for_fetch_params",
+        "zero_optimization.stage3_allgather_sequential", "zero_optimization.allgather_sequential"}},
+      {"the mean of gradients is taken of their fp32 sum, which a reduce-scatter makes from stage "
+       "2 "
+       "on",
+       {"prescale_gradients", "gradient_predivide_factor", "fp32_allreduce",
+        "allreduce_always_fp32", "sparse_gradients", "zero_optimization.reduce_scatter",
+        "zero_optimization.allreduce_bucket_size", "data_types.grad_accum_dtype",
+        "bf16.immediate_grad_update"}},
+      {"gradients travel in the type of the weights, in 16 bits with bf16 or fp16, unless "
+       "zero_optimization.zero_quantized_gradients compresses them",
+       {"communication_data_type"}},
+      {"a step ends with its last micro-step, and sequences are drawn from tokens without end",
+       {"managed_gradient_accumulation", "dataloader_drop_last"}},
+      {"a step whose gradient is not finite is skipped in every precision",
+       {"bf16.check_grad_overflow"}},
+      {"bf16 needs no loss scale",
+       {"bf16.loss_scale", "bf16.initial_scale_power", "bf16.loss_scale_window", "bf16.hysteresis",
+        "bf16.min_loss_scale", "bf16.consecutive_hysteresis", "bf16.auto_cast"}},
+      {"every weight is trained", {"zero_optimization.zero_quantized_nontrainable_weights"}},
+      {"there are no experts", {"use_data_before_expert_parallelism"}},
+      {"there is no sequence parallelism", {"seq_parallel_communication_data_type"}},
+      {"there is no pipeline parallelism",
+       {"pipeline.partition", "pipeline.seed_layers", "pipeline.activation_checkpoint_interval",
+        "pipeline.pipe_partitioned", "pipeline.grad_partitioned", "pipeline.use_reentrant"}},
+      {"there is no tensor parallelism",
+       {"activation_checkpointing.partition_activations", "tensor_parallel.dtype",
+        "tensor_parallel.tp", "tensor_parallel.tp_overlap_comm",
+        "tensor_parallel.keep_module_on_host", "tensor_parallel.replace_with_kernel_inject",
+        "tensor_parallel.partition_config", "tensor_parallel.preset_model",
+        "tensor_parallel.injection_policy_tuple"}},
+      {"activations of a block lie in one buffer that is made once",
+       {"activation_checkpointing.contiguous_memory_optimization",
+        "activation_checkpointing.synchronize_checkpoint_boundary"}},
+      {"zeropp.model.recompute_activations keeps the input of every block, with recompute_interval "
+       "K of one block in K",
+       {"activation_checkpointing.number_checkpoints"}},
+      {"arrays on the host and in files have the sizes of their units, and the host steps",
+       {"zero_optimization.offload_param.buffer_size",
+        "zero_optimization.offload_optimizer.fast_init",
+        "zero_optimization.offload_param.fast_init",
+        "zero_optimization.offload_optimizer.super_offload", "aio.use_gds"}}};
+  return reasons;
+}
+
+DeepSpeedKey off(const char* path, const char* why) {
+  return {.path = path, .why = why, .ignores = Ignores::off};
+}
+DeepSpeedKey these(const char* path, std::vector<json> values, const char* why,
+                   const char* flag = "") {
+  return {.path = path,
+          .why = why,
+          .ignores = Ignores::these,
+          .values = std::move(values),
+          .flag = flag};
+}
+
+/// What would train, or send, something else.
+std::vector<DeepSpeedKey> refused_when_on() {
+  const char* const trains_otherwise = "it would change what is trained, and is not built";
+  const char* const precisions = "fp16 and bf16 are the mixed precisions that are built";
+  const char* const master = "master weights and gradients are fp32";
+  std::vector<DeepSpeedKey> keys{
+      these("gradient_allreduce_op", {"mean"}, "gradients are averaged"),
+      these("tensor_parallel.autotp_size", {0, 1}, "there is no tensor parallelism",
+            "--tensor-model-parallel-size"),
+      these("pipeline.stages", {1}, "there is no pipeline parallelism",
+            "--pipeline-model-parallel-size"),
+      these("sequence_parallel_size", {1}, "there is no sequence parallelism"),
+      these("optimizer.params.bias_correction", {true},
+            "Adam and AdamW always correct the bias of their moments"),
+      these("optimizer.params.amsgrad", {false}, "AMSGrad is not built"),
+      these("optimizer.params.max_grad_norm", {0},
+            "DeepSpeed refuses it; gradient_clipping is the key of the largest norm"),
+      these("scheduler.params.last_batch_iteration", {-1},
             "a run begins at the first step, or where its checkpoint is"),
-       only("optimizer.legacy_fusion", "boolean", "false", {false},
-            "there is one implementation of each optimizer"),
-       anything("zero_allow_untested_optimizer", "boolean", "false",
-                "every optimizer is tested at every stage"),
-       anything("zero_force_ds_cpu_optimizer", "boolean", "true",
-                "there is one implementation of each optimizer"),
-       only("communication_data_type", "text", "null", {"fp32", "fp16", "bf16"}, sent_as_computed),
-       only("seq_parallel_communication_data_type", "text", "fp32", {"fp32"},
-            "there is no sequence parallelism"),
-       only("gradient_allreduce_op", "text", "mean", {"mean"}, "gradients are averaged"),
-       only("prescale_gradients", "boolean", "false", {false},
-            "the mean is taken of the sum, which is fp32 and does not overflow"),
-       only("gradient_predivide_factor", "number", "1.0", {1.0},
-            "the mean is taken of the sum, which is fp32 and does not overflow"),
-       only("sparse_gradients", "boolean", "false", {false}, "gradients of embeddings are dense"),
-       only("data_types.grad_accum_dtype", "text", "null", {"fp32"},
-            "micro-steps are added up in fp32"),
-       only("disable_allgather", "boolean", "false", {false},
-            "stages 1 and 2 gather their weights in one all-gather a unit"),
-       only("sequence_parallel_size", "integer", "1", {1}, "there is no sequence parallelism"),
-       with_flag("--tensor-model-parallel-size", only("tensor_parallel.autotp_size", "integer", "0",
-                                                      {0, 1}, "there is no tensor parallelism")),
-       with_flag("--pipeline-model-parallel-size",
-                 only("pipeline.stages", "integer", "auto", {1, "auto"},
-                      "there is no pipeline parallelism")),
-       anything("dataloader_drop_last", "boolean", "false",
-                "sequences are drawn from the tokens without end")});
-}
-
-void add_precision(std::vector<DeepSpeedKey>& table) {
-  add(table, {only("fp16.auto_cast", "boolean", "false", {false}, "models take tokens, not values"),
-              only("fp16.fp16_master_weights_and_grads", "boolean", "false", {false},
-                   "master weights and gradients are fp32"),
-              only("bf16.bf16_master_weights_and_grads", "boolean", "false", {false},
-                   "master weights and gradients are fp32"),
-              only("bf16.bf16_optimizer_states", "boolean", "false", {false},
-                   "what the optimizer keeps is fp32"),
-              only("bf16.immediate_grad_update", "boolean", "true", {true},
-                   "gradients are added up as they are reduced"),
-              disabled("amp", "fp16 and bf16 are the mixed precisions that are built"),
-              disabled("torch_autocast", "fp16 and bf16 are the mixed precisions that are built")});
-}
-
-void add_zero(std::vector<DeepSpeedKey>& table) {
-  add(table,
-      {refused("zero_optimization.allreduce_bucket_size", "integer", "none",
-               "DeepSpeed has no such key; what guides mean is "
-               "zero_optimization.reduce_bucket_size"),
-       only("zero_optimization.allgather_partitions", "boolean", "true", {true},
-            "stages 1 and 2 gather their weights in one all-gather a unit"),
-       anything("zero_optimization.allgather_bucket_size", "integer", "5e8",
-                "stages 1 and 2 gather their weights unit by unit"),
-       only("zero_optimization.reduce_scatter", "boolean", "true", {true},
-            "sharded gradients are always reduced by reduce-scatter"),
-       only("zero_optimization.contiguous_gradients", "boolean", "true", {true},
-            "gradients always lie in flat buffers"),
-       anything("zero_optimization.use_multi_rank_bucket_allreduce", "boolean", "true",
-                "a bucket always has its part of every rank's shard"),
-       anything("zero_optimization.round_robin_gradients", "boolean", "false",
-                "every rank has its part of every unit, and offloads that"),
-       anything("zero_optimization.ignore_unused_parameters", "boolean", "true",
-                "every parameter is used"),
-       only("zero_optimization.legacy_stage1", "boolean", "false", {false}, "there is one stage 1"),
-       anything("zero_optimization.load_from_fp32_weights", "boolean", "true",
-                "master weights are saved and loaded in fp32"),
-       anything("zero_optimization.elastic_checkpoint", "boolean", "false",
-                "a checkpoint goes on at any number of ranks and any stage"),
-       only("zero_optimization.stage3_module_granularity_threshold", "integer", "0", {0}, kByUnit),
-       only("zero_optimization.stage3_use_all_reduce_for_fetch_params", "boolean", "false", {false},
-            "weights are gathered by zeropp.all_gather_algorithm"),
-       only("zero_optimization.stage3_allgather_sequential", "boolean", "false", {false}, kByUnit),
-       anything("zero_optimization.stage3_partition_stream_chunk_size", "integer", "0",
-                "initial weights are made shard by shard; no rank ever has a whole one"),
-       only("zero_optimization.zero_quantized_nontrainable_weights", "boolean", "false", {false},
-            "every weight is trained"),
-       anything("zero_optimization.memory_efficient_linear", "boolean", "true",
-                "layers keep what their backward reads, and no more"),
-       only("zero_optimization.pipeline_loading_checkpoint", "boolean", "false", {false},
-            kOwnCheckpoints),
-       anything("zero_optimization.override_module_apply", "boolean", "true",
-                "models are no PyTorch modules"),
-       anything("zero_optimization.log_trace_cache_warnings", "boolean", "false",
-                "the order of gathers is planned and has no cache"),
-       anything("zero_optimization.enable_sanity_checks", "boolean", "false",
-                "what is predicted is always compared with what was sent"),
-       anything("zero_optimization.compute_grad_norm", "boolean", "true",
-                "the norm is always computed, and in the trace")});
-}
-
-void add_offload(std::vector<DeepSpeedKey>& table) {
-  add(table, {anything("zero_optimization.offload_param.buffer_size", "integer", "1e8",
-                       "a buffer has room for the longest shard of a unit"),
-              anything("zero_optimization.offload_optimizer.fast_init", "boolean", "false",
-                       "initial weights are always made where they lie, or on their way there"),
-              only("zero_optimization.offload_optimizer.super_offload", "boolean", "false", {false},
-                   "SuperOffload is not built"),
-              disabled("zero_optimization.zenflow", "ZenFlow is not built"),
-              only("aio.use_gds", "boolean", "false", {false},
-                   "GPUDirect Storage is not built; what lies in files goes through the host")});
-}
-
-void add_activations(std::vector<DeepSpeedKey>& table) {
-  add(table,
-      {anything("activation_checkpointing.partition_activations", "boolean", "false",
-                "there is no tensor parallelism to divide activations by"),
-       anything("activation_checkpointing.contiguous_memory_optimization", "boolean", "false",
-                "activations always lie in one buffer that is made once"),
-       anything("activation_checkpointing.number_checkpoints", "integer", "null",
-                "it is the size of a buffer of DeepSpeed's; zeropp.model.recompute_activations "
-                "keeps one a block, with recompute_interval K one in K"),
-       anything("activation_checkpointing.synchronize_checkpoint_boundary", "boolean", "false",
-                "streams are ordered by events"),
-       anything("activation_checkpointing.profile", "boolean", "false", kOwnTrace)});
-}
-
-void add_reports(std::vector<DeepSpeedKey>& table) {
-  add(table,
-      {anything("wall_clock_breakdown", "boolean", "false", kOwnTrace),
-       anything("dump_state", "boolean", "false", "the trace has the effective configuration"),
-       anything("memory_breakdown", "boolean", "false", kOwnTrace),
-       anything("flops_profiler", "section", "disabled", kOwnTrace),
-       anything("comms_logger", "section", "disabled", kOwnTrace),
-       anything("timers", "section", "enabled", kOwnTrace),
-       anything("tensorboard", "section", "disabled", kOwnTrace),
-       anything("wandb", "section", "disabled", kOwnTrace),
-       anything("comet", "section", "disabled", kOwnTrace),
-       anything("csv_monitor", "section", "disabled", kOwnTrace),
-       anything("checkpoint", "section", "none", kOwnCheckpoints),
-       only("load_universal_checkpoint", "boolean", "false", {false}, kOwnCheckpoints),
-       disabled("nebula", kOwnCheckpoints)});
-}
-
-void add_other_training(std::vector<DeepSpeedKey>& table) {
-  for (const char* section :
-       {"autotuning", "elasticity", "sparse_attention", "data_efficiency", "curriculum_learning",
-        "progressive_layer_drop", "eigenvalue", "quantize_training", "compression_training",
-        "hybrid_engine", "compile"}) {
-    table.push_back(disabled(section, kOtherTraining));
+      these("fp16.fp16_master_weights_and_grads", {false}, master),
+      these("bf16.bf16_master_weights_and_grads", {false}, master),
+      these("bf16.bf16_optimizer_states", {false},
+            "zeropp.moments is the key of the type of the moments"),
+      these("zero_optimization.zenflow", {}, "ZenFlow is not built"),
+      these("sparse_attention", {}, trains_otherwise),
+      these("weight_quantization", {}, trains_otherwise),
+      off("amp", precisions),
+      off("torch_autocast", precisions),
+      off("elasticity", "it chooses the batch sizes, and is not built: set them yourself"),
+      off("expert_parallel", "there are no experts")};
+  for (const char* section : {"data_efficiency", "curriculum_learning", "progressive_layer_drop",
+                              "quantize_training", "compression_training"}) {
+    keys.push_back(off(section, trains_otherwise));
   }
+  return keys;
 }
 
 }  // namespace
 
 const std::vector<DeepSpeedKey>& deepspeed_keys() {
   static const std::vector<DeepSpeedKey> table = [] {
-    std::vector<DeepSpeedKey> keys;
-    add_training(keys);
-    add_precision(keys);
-    add_zero(keys);
-    add_offload(keys);
-    add_activations(keys);
-    add_reports(keys);
-    add_other_training(keys);
+    std::vector<DeepSpeedKey> keys = refused_when_on();
+    for (const auto* reasons : {&reports(), &ways()}) {
+      for (const auto& [why, paths] : *reasons) {
+        for (const char* path : paths) keys.push_back({.path = path, .why = why});
+      }
+    }
     return keys;
   }();
   return table;

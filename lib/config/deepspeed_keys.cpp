@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/base/lower.hpp"
 #include "lib/config/refuse.hpp"
 #include "lib/config/shown_value.hpp"
 
@@ -13,31 +14,43 @@ namespace zeropp::config {
 namespace {
 
 using nlohmann::json;
-using Accepts = DeepSpeedKey::Accepts;
+using Ignores = DeepSpeedKey::Ignores;
 
-bool is_disabled(const json& value) {
-  if (value.is_boolean()) return !value.get<bool>();
-  return value.is_object() && value.value("enabled", json(false)) == json(false);
+/// A switch stands in the section, or in sections of it: those of compression_training have their
+/// own.
+bool turns_on(const json& value) {
+  if (!value.is_structured()) return false;
+  return (value.is_object() && value.value("enabled", json()) == json(true)) ||
+         std::ranges::any_of(value, turns_on);
 }
 
-bool passes(const DeepSpeedKey& key, const json& value) {
-  switch (key.accepts) {
-    case Accepts::anything:
+bool is_off(const json& value) {
+  return value == json(false) || (value.is_object() && !turns_on(value));
+}
+
+bool is_one_of(const std::vector<json>& values, const json& value) {
+  return std::ranges::any_of(values, [&](const json& one) {
+    return one == value || (one.is_string() && value.is_string() &&
+                            one.get<std::string>() == lower(value.get<std::string>()));
+  });
+}
+
+bool ignores(const DeepSpeedKey& key, const json& value) {
+  switch (key.ignores) {
+    case Ignores::anything:
       return true;
-    case Accepts::these:
-      return std::find(key.values.begin(), key.values.end(), value) != key.values.end();
-    case Accepts::disabled:
-      return is_disabled(value);
-    case Accepts::nothing:
+    case Ignores::off:
+      return is_off(value);
+    case Ignores::these:
       break;
   }
-  return false;
+  return is_one_of(key.values, value);
 }
 
 /// Advice, for a refusal, on what to write instead.
 std::string remedy(const DeepSpeedKey& key) {
-  if (key.accepts == Accepts::nothing) return "leave it out";
-  if (key.accepts == Accepts::disabled) return "disable it, or leave it out";
+  if (key.ignores == Ignores::off) return "disable it, or leave it out";
+  if (key.values.empty()) return "leave it out";
   std::vector<std::string> values;
   values.reserve(key.values.size());
   for (const json& value : key.values) values.push_back(shown_value(value));
@@ -56,11 +69,10 @@ const DeepSpeedKey* find_deepspeed_key(std::string_view path) {
   return found == keys.end() ? nullptr : &*found;
 }
 
-std::string accept(const DeepSpeedKey& key, const json& value, const std::string& name) {
-  if (passes(key, value)) {
-    return fmt::format("{}: {} changes nothing here: {}", name, key.path, key.why);
-  }
-  refuse("{}: {} {} is refused: {}; {}", name, key.path, shown_value(value), key.why, remedy(key));
+void check_ignored(const DeepSpeedKey& key, const json& value, const std::string& name) {
+  if (ignores(key, value)) return;
+  refuse("{}{} is refused: {}; {}", name, value.is_object() ? "" : " " + shown_value(value),
+         key.why, remedy(key));
 }
 
 }  // namespace zeropp::config

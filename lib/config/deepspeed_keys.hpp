@@ -1,7 +1,8 @@
-// The keys of a DeepSpeed configuration that are no option here: what becomes of each, and why. A
-// value that changes nothing here is accepted with one warning, any other is refused. Together with
-// the options that have DeepSpeed's names, and the other names of options (aliases.hpp), this is
-// every key that is known.
+// The keys of a DeepSpeed configuration that are no option here: which values change nothing, and
+// why. Such a value is ignored, and one warning names all ignored keys of a file; any other value
+// is refused, because the run would train or plan something else. Together with the options that
+// have DeepSpeed's names, and the other names of options (aliases.hpp), this is every key that is
+// known.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +16,20 @@
 namespace zeropp::config {
 
 struct DeepSpeedKey {
-  /// Values of a DeepSpeed key that pass.
-  enum class Accepts : std::uint8_t {
+  /// Values that are ignored.
+  enum class Ignores : std::uint8_t {
     anything,
-    these,     ///< those of `values`
-    disabled,  ///< false, or an object that is not enabled
-    nothing,
+    off,    ///< false, or a section that turns nothing on
+    these,  ///< those of `values`, texts in any case; none: the key has to be left out
   };
-  std::string path = {};      ///< JSON path; of a section, all that is below it
-  std::string type = {};      ///< as in DeepSpeed's documentation: "boolean", "section"
-  std::string fallback = {};  ///< DeepSpeed's default
-  Accepts accepts = Accepts::nothing;
-  std::vector<nlohmann::json> values = {};  ///< of Accepts::these
-  std::string why = {};                     ///< half a sentence, for both messages and the table
+  std::string path = {};  ///< JSON path; of a section, all that is below it
+  std::string why = {};   ///< half a sentence, for messages and the table of keys
+  Ignores ignores = Ignores::anything;
+  std::vector<nlohmann::json> values = {};  ///< of Ignores::these
   std::string flag = {};                    ///< of Megatron's, for the same; empty: none
 };
 
-/// Keys in the order of DeepSpeed's documentation. Paths are unique.
+/// Paths are unique.
 const std::vector<DeepSpeedKey>& deepspeed_keys();
 
 /// Whether a program with these options reads DeepSpeed's configuration: the trainer's.
@@ -40,9 +38,9 @@ bool reads_deepspeed(const std::vector<Option>& options);
 /// Key of that path; null where there is none.
 const DeepSpeedKey* find_deepspeed_key(std::string_view path);
 
-/// The warning of a key that is there. `name` stands for the file. Throws Error(usage): its value
-/// is refused.
-std::string accept(const DeepSpeedKey& key, const nlohmann::json& value, const std::string& name);
+/// Throws Error(usage) with the reason and the remedy where the key's value is not ignored. `name`
+/// stands for the key.
+void check_ignored(const DeepSpeedKey& key, const nlohmann::json& value, const std::string& name);
 
 /// Every key that is known and what it means here, as a table in Markdown: DeepSpeed's keys that
 /// work, which are among `options`, other names of options, and deepspeed_keys().

@@ -6,15 +6,18 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <set>
 
 #include "lib/base/error.hpp"
+#include "lib/base/lower.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/base/shown.hpp"
 #include "lib/config/aliases.hpp"
 #include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/options.hpp"
+#include "lib/config/refuse.hpp"
+#include "lib/config/relaxed_json.hpp"
+#include "lib/config/unknown_key.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -78,13 +81,6 @@ std::string place_of(const std::string& text, std::size_t byte) {
               fmt::format("{}:{}: malformed JSON: {}", name, place_of(text, byte), shown(why)));
 }
 
-/// The last byte before `end` that is no space; nothing: there is none.
-std::optional<std::size_t> last_before(const std::string& text, std::size_t end) {
-  const std::size_t found =
-      end == 0 ? std::string::npos : text.find_last_not_of(" \t\r\n", end - 1);
-  return found == std::string::npos ? std::nullopt : std::optional(found);
-}
-
 [[noreturn]] void fail_malformed(const std::string& text, const std::string& name,
                                  const json::parse_error& error) {
   for (const char* other : {".toml", ".yaml", ".yml"}) {
@@ -96,17 +92,11 @@ std::optional<std::size_t> last_before(const std::string& text, std::size_t end)
   }
   // The library counts bytes from 1 and points at the last one read.
   const std::size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
-  const bool closes = end < text.size() && (text[end] == '}' || text[end] == ']');
-  const auto before = last_before(text, end);
-  if (end == text.size()) {
-    if (before) {
-      refuse_malformed(text, name, end, "it ends before it is complete: close what is open");
-    }
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw Error(ExitCode::usage, fmt::format("{}: it is empty: at least {{}} is needed", name));
   }
-  if (closes && before && text[*before] == ',') {
-    refuse_malformed(text, name, *before,
-                     fmt::format("a comma before {}: leave it out", text[end]));
+  if (end == text.size()) {
+    refuse_malformed(text, name, end, "it ends before it is complete: close what is open");
   }
   std::string what = error.what();
   if (const auto colon = what.find(": "); colon != std::string::npos) what = what.substr(colon + 2);
@@ -122,11 +112,12 @@ std::optional<std::size_t> last_before(const std::string& text, std::size_t end)
                    fmt::format("the number {} is beyond what a double holds", shown(number)));
 }
 
-json parse(const std::string& text, const std::string& name) {
+json parse(const std::string& written, const std::string& name) {
   // The library takes a NUL for the end.
-  if (const std::size_t nul = text.find('\0'); nul != std::string::npos) {
-    refuse_malformed(text, name, nul, "a NUL byte: write the file as text in UTF-8");
+  if (const std::size_t nul = written.find('\0'); nul != std::string::npos) {
+    refuse_malformed(written, name, nul, "a NUL byte: write the file as text in UTF-8");
   }
+  const std::string text = without_comments(written);
   try {
     return json::parse(text, Watch(name));
   } catch (const json::parse_error& error) {
@@ -136,111 +127,152 @@ json parse(const std::string& text, const std::string& name) {
   }
 }
 
-/// Walks a document and sets the option of every leaf.
+bool is_own(const std::string& path) { return path == "zeropp" || path.starts_with("zeropp."); }
+
+/// Walks a document and sets the option of every leaf. What is refused is told at the end, all at
+/// once.
 class Reader {
  public:
-  Reader(const std::string& name, std::vector<Option>& options)
-      : name_(name), options_(options), trains_(reads_deepspeed(options)) {}
+  explicit Reader(std::vector<Option>& options)
+      : options_(options), trains_(reads_deepspeed(options)), known_(known_paths(options)) {}
 
   void read(const json& value, const std::string& path) {
-    if (value.is_null() && says_nothing(path)) {
-      nulls_.push_back(path);
-    } else if (const DeepSpeedKey* other = trains_ ? find_deepspeed_key(path) : nullptr) {
-      warnings_.push_back(accept(*other, value, name_));
-    } else if (const Alias* alias = trains_ ? find_alias(path) : nullptr) {
+    const DeepSpeedKey* const key = trains_ ? find_deepspeed_key(path) : nullptr;
+    const Alias* const alias = trains_ ? find_alias(path) : nullptr;
+    Option* const option = find(path);
+    if (key == nullptr && alias == nullptr && option == nullptr && !is_section(path)) {
+      collect([&] { take_unknown(value, path); });
+    } else if (says_nothing(value, path, option)) {
+      return;
+    } else if (key != nullptr) {
+      collect([&] {
+        check_ignored(*key, value, path);
+        ignored_.push_back({path, key->why});
+      });
+    } else if (alias != nullptr) {
       named_.emplace_back(alias, value);
-    } else if (value.is_object() && (value.empty() ? is_section(path) : !find(path))) {
-      // The type is read first, since it decides which parameters there are: those of another type
-      // are no mistakes of spelling.
-      if (value.contains("type")) read(value["type"], joined(path, "type"));
-      for (const auto& [key, child] : value.items()) {
-        if (key != "type") read(child, joined(path, key));
-      }
-    } else if (value.is_array() && is_section(path)) {
-      const auto known = static_cast<std::size_t>(
-          std::count_if(options_.begin(), options_.end(),
-                        [&](const Option& option) { return option.path.starts_with(path + "."); }));
-      if (value.size() != known || !find(path + ".0")) {
-        throw Error(
-            ExitCode::usage,
-            fmt::format("{}: {} must {}, not {}", name_, path,
-                        find(path + ".0") ? fmt::format("have {} entries", known) : "be an object",
-                        shown(value.dump())));
-      }
-      for (std::size_t i = 0; i < value.size(); ++i)
-        read(value[i], joined(path, std::to_string(i)));
-    } else if (value == "auto" && is_automatic_section(path)) {
-      for (Option& option : options_) {
-        if (option.path.starts_with(path + ".")) set(option, value, option.path);
-      }
-    } else if (Option* option = find(path)) {
-      set(*option, value, path);
-    } else if (is_section(path)) {
-      throw Error(ExitCode::usage,
-                  fmt::format("{}: {} must be an object or array of options, not {}", name_, path,
-                              shown(value.dump())));
+    } else if (option != nullptr) {
+      collect([&] { set(*option, value, path); });
     } else {
-      const std::string key = shown(path);
-      throw Error(ExitCode::usage, fmt::format("{}: unknown key {} (nearest known: {})", name_, key,
-                                               nearest(key, known_paths())));
+      read_section(value, path);
     }
   }
 
-  /// Applies the other names of options, after read(). Returns the warnings.
-  std::vector<std::string> finish() {
-    apply_aliases(named_, name_, options_);
-    if (!nulls_.empty()) {
-      warnings_.push_back(
-          fmt::format("{}: null, as if left out: {}", name_, fmt::join(nulls_, ", ")));
+  /// Applies the other names of options, after read(). `name` stands for the file.
+  std::vector<Ignored> finish(const std::string& name) {
+    for (const Alias& alias : aliases()) {
+      for (const auto& [which, value] : named_) {
+        if (which == &alias) collect([&] { apply_alias(alias, value, named_, options_); });
+      }
     }
-    return std::move(warnings_);
+    if (refusals_.size() == 1) refuse("{}: {}", name, refusals_.front());
+    for (std::size_t i = 0; i < refusals_.size(); ++i) {
+      refusals_[i] = fmt::format("({}) {}", i + 1, refusals_[i]);
+    }
+    if (!refusals_.empty()) {
+      refuse("{}: {} keys are refused: {}", name, refusals_.size(), fmt::join(refusals_, "; "));
+    }
+    return std::move(ignored_);
   }
 
  private:
-  void set(Option& option, const json& value, const std::string& path) {
-    set_from_json(option, value, name_ + ": " + path);
+  template <class Take>
+  void collect(const Take& take) {
+    try {
+      take();
+    } catch (const Error& refusal) {
+      refusals_.emplace_back(refusal.what());
+    }
+  }
+
+  void read_section(const json& value, const std::string& path) {
+    // The old form of DeepSpeed's key: whether stage 1 is on.
+    if (trains_ && path == "zero_optimization" && value.is_boolean()) {
+      return read(value.get<bool>() ? 1 : 0, "zero_optimization.stage");
+    }
+    if (find(path + ".0") != nullptr) return read_list(value, path);
+    if (!value.is_object()) {
+      refusals_.push_back(
+          fmt::format("{} must be an object of options, not {}", path, shown(value.dump())));
+      return;
+    }
+    // The type is read first, since it decides which parameters there are: those of another type
+    // are no mistakes of spelling.
+    const std::size_t refused = refusals_.size();
+    if (value.contains("type")) read(value["type"], joined(path, "type"));
+    if (refusals_.size() > refused) return;
+    for (const auto& [key, child] : value.items()) {
+      if (key == "type") continue;
+      const std::string inside = joined(path, key);
+      if (key.find('.') == std::string::npos) {
+        read(child, inside);
+      } else {
+        refusals_.push_back(fmt::format(
+            "unknown key \"{}\"{}: a dot in a name divides nothing: write a section for each part",
+            shown(key), path.empty() ? "" : " in " + path));
+      }
+    }
+  }
+
+  void read_list(const json& value, const std::string& path) {
+    const auto entries = static_cast<std::size_t>(std::ranges::count_if(
+        options_, [&](const Option& option) { return option.path.starts_with(path + "."); }));
+    if (!value.is_array() || value.size() != entries) {
+      refusals_.push_back(fmt::format("{} must be a list of {} entries, not {}", path, entries,
+                                      shown(value.dump())));
+      return;
+    }
+    for (std::size_t i = 0; i < entries; ++i) read(value[i], joined(path, std::to_string(i)));
+  }
+
+  /// Throws Error(usage) for what may be a mistake.
+  void take_unknown(const json& value, const std::string& path) {
+    if (!trains_ || is_own(path)) {
+      refuse("unknown key {} (nearest known: {})", shown(path), nearest(path, known_));
+    }
+    check_unknown(path, value, options_);
+    const std::string meant = alike_known(path, known_);
+    ignored_.push_back({shown(path), "DeepSpeed has no such key" +
+                                         (meant.empty() ? "" : ", the nearest is " + meant)});
+  }
+
+  /// null, which is DeepSpeed's way to leave out what is known, and "auto" where there is nothing
+  /// to choose. Options of `zeropp` have neither.
+  [[nodiscard]] bool says_nothing(const json& value, const std::string& path,
+                                  const Option* option) {
+    if (!trains_ || path.starts_with("zeropp.")) return false;
+    const Alias* const alias = find_alias(path);
+    const Option* const meant = alias == nullptr        ? option
+                                : alias->values.empty() ? find(alias->meaning)
+                                                        : nullptr;
+    const bool chooses = meant != nullptr && meant->automatic;
+    return value.is_null() || (value == "auto" && path != "zeropp" && !chooses);
+  }
+
+  /// DeepSpeed takes "true" and "8" for true and 8.
+  static void set(Option& option, const json& value, const std::string& path) {
+    const bool as_text = value.is_string() && !takes_text(option) && !is_own(path);
+    const json meant =
+        as_text ? json::parse(lower(value.get<std::string>()), nullptr, false) : value;
+    set_from_json(option, meant.is_boolean() || meant.is_number() ? meant : value, path);
     option.key = path;
   }
   Option* find(const std::string& path) {
-    const auto found = std::find_if(options_.begin(), options_.end(),
-                                    [&](const Option& option) { return option.path == path; });
+    const auto found = std::ranges::find(options_, path, &Option::path);
     return found == options_.end() ? nullptr : &*found;
   }
-  [[nodiscard]] std::vector<std::string> known_paths() const {
-    std::vector<std::string> paths = paths_of(options_);
-    if (!trains_) return paths;
-    for (const Alias& alias : aliases()) paths.push_back(alias.path);
-    for (const DeepSpeedKey& key : deepspeed_keys()) paths.push_back(key.path);
-    return paths;
-  }
   /// Whether a path is that of a section of keys, or of a list.
-  bool is_section(const std::string& path) const {
-    const std::vector<std::string> paths = known_paths();
-    return path.empty() || std::any_of(paths.begin(), paths.end(), [&](const std::string& known) {
+  [[nodiscard]] bool is_section(const std::string& path) const {
+    return path.empty() || std::ranges::any_of(known_, [&](const std::string& known) {
              return known.starts_with(path + ".");
            });
   }
 
-  /// Whether null says nothing at a path: it is DeepSpeed's way to leave out what is known.
-  [[nodiscard]] bool says_nothing(const std::string& path) {
-    const bool own = path.empty() || path == "zeropp" || path.starts_with("zeropp.");
-    return trains_ && !own &&
-           (find(path) || find_alias(path) || find_deepspeed_key(path) || is_section(path));
-  }
-
-  /// Whether a section such as betas has an "auto" of its own: its options are all there is below
-  /// it, and each has one.
-  [[nodiscard]] bool is_automatic_section(const std::string& path) const {
-    return is_section(path) && std::ranges::all_of(options_, [&](const Option& option) {
-             return !option.path.starts_with(path + ".") || option.automatic;
-           });
-  }
-
-  const std::string& name_;
   std::vector<Option>& options_;
   bool trains_;  ///< the options are the trainer's, which know DeepSpeed's keys
-  std::vector<std::string> warnings_;
-  std::vector<std::string> nulls_;  ///< keys
+  std::vector<std::string> known_;
+  std::vector<Ignored> ignored_;
+  std::vector<std::string> refusals_;
   NamedValues named_;
 };
 
@@ -250,10 +282,9 @@ std::string first_key(const std::string& path) { return path.substr(0, path.find
 std::vector<std::string> take_training(json& object, const std::vector<Option>& options) {
   TrainConfig unread;
   std::set<std::string> sections;
-  for (const std::string& path : paths_of(config::options(unread)))
+  for (const std::string& path : known_paths(config::options(unread))) {
     sections.insert(first_key(path));
-  for (const Alias& alias : aliases()) sections.insert(first_key(alias.path));
-  for (const DeepSpeedKey& key : deepspeed_keys()) sections.insert(first_key(key.path));
+  }
   for (const std::string& path : paths_of(options)) sections.erase(first_key(path));
   std::vector<std::string> taken;
   for (const std::string& section : sections) {
@@ -272,9 +303,9 @@ nlohmann::json parse_object(const std::string& text, const std::string& name) {
   return document;
 }
 
-std::vector<std::string> read_object(const json& object, const std::string& name,
-                                     std::vector<Option>& options) {
-  Reader reader(name, options);
+std::vector<Ignored> read_object(const json& object, const std::string& name,
+                                 std::vector<Option>& options) {
+  Reader reader(options);
   if (object.contains("gpu") && object.contains("rails")) {
     throw Error(ExitCode::usage,
                 fmt::format("{}: this file describes a cluster, not a run: zpp_plan takes it as "
@@ -282,11 +313,11 @@ std::vector<std::string> read_object(const json& object, const std::string& name
                             name, name));
   }
   reader.read(object, "");
-  return reader.finish();
+  return reader.finish(name);
 }
 
-std::vector<std::string> read_text(const std::string& text, const std::string& name,
-                                   std::vector<Option>& options) {
+std::vector<Ignored> read_text(const std::string& text, const std::string& name,
+                               std::vector<Option>& options) {
   return read_object(parse_object(text, name), name, options);
 }
 
@@ -311,17 +342,17 @@ std::string read_config_text(const std::filesystem::path& path, std::string_view
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-std::vector<std::string> read_file(const std::filesystem::path& path, std::vector<Option>& options,
-                                   const std::string& training_ignored) {
+std::vector<Ignored> read_file(const std::filesystem::path& path, std::vector<Option>& options,
+                               const std::string& training_ignored) {
   json object = parse_object(read_config_text(path), path.string());
-  const std::vector<std::string> ignored =
-      training_ignored.empty() ? std::vector<std::string>{} : take_training(object, options);
-  std::vector<std::string> warnings = read_object(object, path.string(), options);
-  if (!ignored.empty()) {
-    warnings.push_back(fmt::format("{}: {} change nothing here: {}", path.string(),
-                                   fmt::join(ignored, ", "), training_ignored));
+  std::vector<Ignored> ignored;
+  if (!training_ignored.empty()) {
+    for (std::string& key : take_training(object, options)) {
+      ignored.push_back({std::move(key), training_ignored});
+    }
   }
-  return warnings;
+  std::ranges::move(read_object(object, path.string(), options), std::back_inserter(ignored));
+  return ignored;
 }
 
 std::string canonical_json(const std::vector<Option>& options) {

@@ -10,7 +10,7 @@ namespace zeropp::config {
 namespace {
 
 using nlohmann::json;
-using Accepts = DeepSpeedKey::Accepts;
+using Ignores = DeepSpeedKey::Ignores;
 
 /// A default without quotes; what a cell may not have in it is escaped.
 std::string cell(const json& value) {
@@ -23,21 +23,19 @@ std::string row(const std::string& key, const std::string& standing, const std::
 }
 
 std::string standing_of(const DeepSpeedKey& key) {
-  switch (key.accepts) {
-    case Accepts::anything:
-      return "accepted";
-    case Accepts::these: {
-      std::vector<std::string> values;
-      values.reserve(key.values.size());
-      for (const json& value : key.values) values.push_back(fmt::format("`{}`", value.dump()));
-      return fmt::format("accepted: {}; else refused", fmt::join(values, ", "));
-    }
-    case Accepts::disabled:
-      return "accepted where disabled; else refused";
-    case Accepts::nothing:
+  switch (key.ignores) {
+    case Ignores::anything:
+      return "ignored";
+    case Ignores::off:
+      return "ignored where off; else refused";
+    case Ignores::these:
       break;
   }
-  return "refused";
+  if (key.values.empty()) return "refused";
+  std::vector<std::string> values;
+  values.reserve(key.values.size());
+  for (const json& value : key.values) values.push_back(fmt::format("`{}`", value.dump()));
+  return fmt::format("ignored: {}; else refused", fmt::join(values, ", "));
 }
 
 }  // namespace
@@ -50,10 +48,11 @@ std::string describe_keys(const std::vector<Option>& options) {
     text += row(option.path, "works", describe_values(option), cell(value_of(option)), option.help);
   }
   for (const Alias& alias : aliases()) {
-    text += row(alias.path, "works", alias.values, "", "Another name of " + alias.meaning);
+    text += row(alias.path, "works", alias.values.empty() ? "as that" : alias.values, "",
+                "Another name of " + alias.meaning);
   }
   for (const DeepSpeedKey& key : deepspeed_keys()) {
-    text += row(key.path, standing_of(key), key.type, key.fallback, key.why);
+    text += row(key.path, standing_of(key), "", "", key.why);
   }
   return text;
 }

@@ -21,6 +21,11 @@ struct Needs {
   }
 };
 
+/// Whether all of the optimizer is offloaded: weights on the host follow its master weights there.
+bool is_whole(const zero::OffloadOptimizerOptions& optimizer) {
+  return optimizer.enabled() && optimizer.ratio >= 1;
+}
+
 void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& optimizer) {
   const Needs offloaded{[&optimizer] { return optimizer.enabled(); },
                         "zero_optimization.offload_optimizer.device cpu or nvme"};
@@ -75,9 +80,9 @@ void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& op
                              .flag = "--sub-group-size",
                              .field = &optimizer.sub_group_size,
                              .help = "Elements of what is offloaded that are updated at a time; no "
-                                     "piece that goes to the host and back has more",
+                                     "piece that goes to the host and back has more; 0: as not "
+                                     "given",
                              .unit = "elements",
-                             .range = at_least(1),
                              .binary_suffix = true}));
 }
 
@@ -92,8 +97,10 @@ void add_param(std::vector<Option>& table, zero::Options& zero) {
         .field = &param.device,
         .help = "Place of the weights until they are gathered, at stage 3; cpu is the host's "
                 "memory, nvme files; the optimizer has to be offloaded too",
-        .effect_needs = "zero_optimization.stage 3",
-        .ruled_out = [&zero](const auto&) { return zero.stage < 3; }},
+        .effect_needs = "zero_optimization.stage 3 with zero_optimization.offload_optimizer.device "
+                        "cpu or nvme and a ratio of 1",
+        .ruled_out =
+            [&zero](const auto&) { return zero.stage < 3 || !is_whole(zero.offload_optimizer); }},
        on_file({.path = "zero_optimization.offload_param.nvme_path",
                 .flag = "--offload-param-nvme-path",
                 .field = &param.nvme_path,
@@ -181,8 +188,10 @@ void add_offload(std::vector<Option>& table, TrainConfig& c) {
   add_aio(table, c.zero);
 }
 
-void check_offload(const TrainConfig& config) {
-  const zero::Options& zero = config.zero;
+void resolve_offload(TrainConfig& config) {
+  zero::Options& zero = config.zero;
+  std::size_t& sub_group = zero.offload_optimizer.sub_group_size;
+  if (sub_group == 0) sub_group = zero::OffloadOptimizerOptions{}.sub_group_size;
   check_files(zero);
   if (!zero.offload_param.enabled()) return;
   const char* const key = "zero_optimization.offload_param.device";
@@ -192,7 +201,7 @@ void check_offload(const TrainConfig& config) {
         "the stage to 3, or leave it out",
         key, zero.stage);
   }
-  if (!zero.offload_optimizer.enabled() || zero.offload_optimizer.ratio < 1) {
+  if (!is_whole(zero.offload_optimizer)) {
     refuse(
         "{} needs all of the optimizer on the host, where the weights follow its master: set "
         "zero_optimization.offload_optimizer.device to cpu or nvme with a ratio of 1, or leave it "

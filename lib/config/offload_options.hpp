@@ -12,7 +12,8 @@ namespace zeropp::config {
 /// Adds the options to `table`, bound to `config`, which outlives it.
 void add_offload(std::vector<Option>& table, TrainConfig& config);
 
-/// Throws Error(usage) for files without a place, and for parameters that cannot be offloaded.
-void check_offload(const TrainConfig& config);
+/// Gives a sub-group without a size the usual one. Throws Error(usage) for files without a place,
+/// and for parameters that cannot be offloaded.
+void resolve_offload(TrainConfig& config);
 
 }  // namespace zeropp::config

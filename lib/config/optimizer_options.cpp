@@ -130,6 +130,7 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.optimizer.type,
         .help = "Optimizer",
         .choices = optim::types(),
+        .any_case = true,
         .other_values = {{"fusedadam", "AdamW"},
                          {"cpuadam", "AdamW, and --offload-optimizer cpu"},
                          {"deepspeedcpuadam", "AdamW, and --offload-optimizer cpu"},
@@ -198,6 +199,16 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .in_effect = [&c] { return optim::keeps_moments(c.optimizer); },
         .effect_needs =
             "optimizer.type " + optim::readers("betas") + ", or optimizer.params.momentum above 0"},
+       {.path = "optimizer.params.adam_w_mode",
+        .flag = "--adam-w-mode",
+        .field = &c.adam_w_mode,
+        .help = "Let Adam decay weights as AdamW does; not given: where a file names Adam, as in "
+                "DeepSpeed, but not where --optimizer does",
+        .in_effect =
+            [&c] {
+              return c.optimizer.type == "Adam" || (c.optimizer.type == "AdamW" && c.adam_w_mode);
+            },
+        .effect_needs = "optimizer.type Adam"},
        parameter("momentum", {.path = "optimizer.params.momentum",
                               .flag = "--sgd-momentum",
                               .field = &c.optimizer.momentum,
@@ -244,6 +255,15 @@ void check_moments(const TrainConfig& c) {
   };
   refuse_size("zeropp.offload_piece_size", offload.piece_size);
   refuse_size("zero_optimization.sub_group_size", offload.sub_group_size);
+}
+
+void resolve_adam(TrainConfig& c, const std::vector<Option>& given) {
+  if (c.optimizer.type != "Adam") return;
+  if (!is_given(given, "optimizer.params.adam_w_mode")) {
+    const auto type = std::ranges::find(given, "optimizer.type", &Option::path);
+    c.adam_w_mode = type != given.end() && type->given && !type->key.empty();
+  }
+  if (c.adam_w_mode) c.optimizer.type = "AdamW";
 }
 
 void resolve_decay(TrainConfig& c, const std::vector<Option>& given) {

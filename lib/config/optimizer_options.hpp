@@ -20,6 +20,9 @@ void resolve_schedule(TrainConfig& config, const std::vector<Option>& given);
 /// Throws Error(usage) for moments that cannot be kept so where the optimizer is offloaded to.
 void check_moments(const TrainConfig& config);
 
+/// Makes AdamW of an Adam that decays weights as AdamW does: of a file's, unless it says otherwise.
+void resolve_adam(TrainConfig& config, const std::vector<Option>& given);
+
 /// Makes weight decay that of all parameters, as DeepSpeed's is, where a file says how much of it
 /// there is and nothing says of which parameters.
 void resolve_decay(TrainConfig& config, const std::vector<Option>& given);

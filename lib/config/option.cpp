@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -87,13 +86,23 @@ std::string without_bytes(const std::string& text) {
   return "";
 }
 
+/// Whether a JSON document can hold the text.
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 /// A flag's text as the JSON value that the option's type expects.
 nlohmann::json json_of(const Option& option, const std::string& text, const std::string& where) {
-  if (std::holds_alternative<std::string*>(option.field) ||
-      std::holds_alternative<EnumField>(option.field) ||
-      std::holds_alternative<codec::CodecSpec*>(option.field)) {
-    return text;
+  if (!is_utf8(text)) {
+    fail(where, fmt::format("{} is not UTF-8, as the configuration is, which has it: rename it",
+                            shown_value(text)));
   }
+  if (takes_text(option)) return text;
   if (std::holds_alternative<Structured>(option.field)) {
     auto value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (value.is_discarded()) wrong(option, where, "\"" + text + "\"");
@@ -162,6 +171,10 @@ void set_from_json(Option& option, const nlohmann::json& value, const std::strin
     if (!value.is_string()) wrong(option, where, shown_value(value));
     auto text = value.get<std::string>();
     const auto& choices = choices_of(option);
+    if (option.any_case) {
+      const auto same = std::ranges::find(choices, lower(text), lower);
+      if (same != choices.end()) return *same;
+    }
     if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
       wrong(option, where, shown_value(value) + hint_for_value(option, text));
     }
@@ -254,7 +267,6 @@ std::string describe_values(const Option& option) {
   }
   if (upper)
     text += fmt::format(" {} {}", range.maximum_excluded ? "to below" : "to", range.maximum);
-  if (option.automatic) text += ", or auto in a file";
   if (option.binary_suffix) text += "; K, M, G: times 1024, 1024^2, 1024^3";
   return text;
 }
@@ -293,18 +305,6 @@ bool leave_out(Option& option) {
   return !option.ruled_out || was_automatic || value_of(option) != said;
 }
 
-using KeysByNeed = std::map<std::string, std::vector<std::string>>;
-
-/// `needs`: in the order in which they are named.
-std::string idle_line(const std::vector<std::string>& needs, const KeysByNeed& keys) {
-  std::vector<std::string> groups;
-  groups.reserve(needs.size());
-  for (const std::string& need : needs) {
-    groups.push_back(fmt::format("{} (for want of {})", fmt::join(keys.at(need), ", "), need));
-  }
-  return fmt::format("without effect, as if left out: {}", fmt::join(groups, "; "));
-}
-
 }  // namespace
 
 void check_effects(const std::vector<Option>& options) {
@@ -319,10 +319,9 @@ void check_effects(const std::vector<Option>& options) {
   }
 }
 
-std::vector<std::string> leave_out_idle(std::vector<Option>& options) {
+std::vector<std::string> leave_out_idle(std::vector<Option>& options,
+                                        std::vector<Ignored>& ignored) {
   std::vector<std::string> lines;
-  std::vector<std::string> needs;
-  KeysByNeed keys_by_need;
   std::set<std::string> named;  // a key may set several options
   // An option that is left out may leave others without effect.
   for (bool again = true; again;) {
@@ -331,18 +330,11 @@ std::vector<std::string> leave_out_idle(std::vector<Option>& options) {
       if (!may_be_idle(option) || !is_idle(option, options)) continue;
       again = true;
       const std::string key = option.key;
-      if (option.why_ruled_out) {
-        lines.push_back(option.why_ruled_out(options));
-        leave_out(option);
-        continue;
-      }
-      if (!leave_out(option) || !named.insert(key).second) continue;
-      auto& keys = keys_by_need[option.effect_needs];
-      if (keys.empty()) needs.push_back(option.effect_needs);
-      keys.push_back(key);
+      if (option.why_ruled_out) lines.push_back(option.why_ruled_out(options));
+      if (!leave_out(option) || option.why_ruled_out || !named.insert(key).second) continue;
+      ignored.push_back({key, "it needs " + option.effect_needs});
     }
   }
-  if (!needs.empty()) lines.push_back(idle_line(needs, keys_by_need));
   return lines;
 }
 
@@ -356,6 +348,12 @@ std::vector<std::string> paths_of(const std::vector<Option>& options) {
   paths.reserve(options.size());
   for (const auto& option : options) paths.push_back(option.path);
   return paths;
+}
+
+bool takes_text(const Option& option) {
+  return std::holds_alternative<std::string*>(option.field) ||
+         std::holds_alternative<EnumField>(option.field) ||
+         std::holds_alternative<codec::CodecSpec*>(option.field);
 }
 
 bool is_boolean(const Option& option) { return std::holds_alternative<bool*>(option.field); }

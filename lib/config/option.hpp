@@ -17,6 +17,7 @@
 
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/enum_names.hpp"
+#include "lib/config/ignored.hpp"
 
 namespace zeropp::config {
 
@@ -95,7 +96,8 @@ struct Option {
   bool binary_suffix = false;  ///< a flag's number may end in K, M or G: powers of 1024
   bool bytes_suffix = false;   ///< B or iB may follow, as in programs where it changes nothing
   std::vector<std::string> choices =
-      {};  ///< legal texts; empty: any, of an EnumField all its names
+      {};                 ///< legal texts; empty: any, of an EnumField all its names
+  bool any_case = false;  ///< `choices` are taken in any case
   /// Values of other programs for what the option sets, in lower case, and what to give here.
   std::vector<std::pair<std::string, std::string>> other_values = {};
   /// Predicate of an option that others may leave without effect: false, and it is not part of the
@@ -149,12 +151,16 @@ bool is_without_effect(const Option& option);
 void check_effects(const std::vector<Option>& options);
 
 /// A key of DeepSpeed's that has no effect in a file has none here: such options become as if the
-/// file had left them out. Once everything is read, flags too, whose options stay. Returns lines:
-/// of keys that take one each, and then one with all others and what they would need.
-std::vector<std::string> leave_out_idle(std::vector<Option>& options);
+/// file had left them out. Once everything is read, flags too, whose options stay. Adds the keys to
+/// `ignored`, with what they would need; returns a line of each that has one of its own.
+std::vector<std::string> leave_out_idle(std::vector<Option>& options,
+                                        std::vector<Ignored>& ignored);
 
 /// Whether the file or a flag set the option with this path.
 bool is_given(const std::vector<Option>& options, std::string_view path);
+
+/// Whether a value is a JSON text: of a name, a path, a codec.
+bool takes_text(const Option& option);
 
 bool is_boolean(const Option& option);
 

@@ -385,6 +385,10 @@ std::vector<Option> options(TrainConfig& config) {
   add_checkpoint(table, config);
   add_model(table, config);
   add_data(table, config);
+  // DeepSpeed takes its default for any value that is "auto".
+  for (Option& option : table) {
+    if (!option.automatic && !option.path.starts_with("zeropp.")) option.automatic = keep_default;
+  }
   return table;
 }
 

@@ -65,12 +65,36 @@ void add_precision(std::vector<Option>& table, TrainConfig& c) {
                 .range = between(std::numeric_limits<float>::min(), zero::kLargestLossScale)})});
 }
 
+bool is_precision_open(const std::vector<Option>& options) {
+  bool automatic = false;
+  for (const Option& option : options) {
+    if (option.path != "bf16.enabled" && option.path != "fp16.enabled") continue;
+    if (value_of(option) == true) return false;
+    automatic = automatic || option.is_automatic;
+  }
+  return automatic;
+}
+
+std::string open_precision_line(const std::vector<Option>& options) {
+  if (!is_precision_open(options)) return {};
+  return "bf16.enabled and fp16.enabled that are \"auto\" are taken as false: everything is "
+         "computed in fp32; --bf16 or --fp16 turns one of them on";
+}
+
 void check_precision(const TrainConfig& c) {
   if (c.bf16 && c.fp16) {
     throw Error(ExitCode::usage,
                 "fp16.enabled and bf16.enabled ask for two precisions: leave one of them out");
   }
   const zero::LossScaleOptions& scale = c.zero.loss_scale;
+  constexpr double kSmallest = std::numeric_limits<float>::min();
+  if (c.fp16 && scale.fixed != 0 && scale.fixed < kSmallest) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("fp16.loss_scale {} is below {}, the smallest number of fp32 with all of "
+                    "its bits: give a larger one, or 0 for a dynamic scale",
+                    scale.fixed, kSmallest));
+  }
   const double initial = std::ldexp(1.0, static_cast<int>(scale.initial_power));
   if (c.fp16 && scale.fixed == 0 && scale.minimum > initial) {
     throw Error(ExitCode::usage,

@@ -290,7 +290,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_memory_limit(config);
   check_precision(config);
   check_stage(config.zero);
-  check_offload(config);
+  resolve_offload(config);
   check_moments(config);
   check_persistence(config.zero);
   check_gradient_dtype(config.zero);
@@ -300,6 +300,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_weight_differences(config, machine);
   resolve_shard_groups(config.zero, machine);
   resolve_schedule(config, given);
+  resolve_adam(config, given);
   resolve_decay(config, given);
   machine.check_model(config.model);
   machine.check_data(config.data);

@@ -29,8 +29,9 @@ struct TrainConfig {
   model::Options model;
   data::Options data;
   optim::Options optimizer;
-  bool bf16 = false;  ///< compute in bf16; neither: in fp32
-  bool fp16 = false;  ///< compute in fp16, with zero.loss_scale
+  bool adam_w_mode = false;  ///< Adam decays weights as AdamW does, which resolve() makes of it
+  bool bf16 = false;         ///< compute in bf16; neither: in fp32
+  bool fp16 = false;         ///< compute in fp16, with zero.loss_scale
 
   /// train_batch_size = micro batch * accumulation steps * world size; 0: follows from the others.
   std::size_t train_batch_size = 0;                ///< sequences a step, over all ranks

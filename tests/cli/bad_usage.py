@@ -99,6 +99,15 @@ class Flags(zpp.TestCase):
     def test_value_out_of_range(self):
         self.check_fails(self.train(2, "--zero-stage", "4"), zpp.USAGE, "--zero-stage", "0 to 3", "4")
 
+    def test_names_that_are_not_utf8(self):
+        """The configuration is JSON and has them; folders of results are not in it, and are shown in one line."""
+        for flag in ("--save", "--data-path", "--offload-optimizer-nvme-path", "--model"):
+            with self.subTest(flag=flag):
+                self.check_fails(self.train(1, flag, "ck\udcff"), zpp.USAGE, f"{flag}: ", "is not UTF-8", "rename it")
+        result = self.train(1, out=self.folder / "new\nline\x1b[2J")
+        self.check_ok(result)
+        self.assertIn("new\\x0aline\\x1b[2J", result.stdout)
+
     def test_value_is_shown_as_given(self):
         self.check_fails(self.train(1, "--node-size", "-1"), zpp.USAGE, "--node-size", "not -1")
 

@@ -1,6 +1,6 @@
 # ctest: name=deepspeed_files timeout=300 labels=cli processors=2
 """Configurations as Transformers, Accelerate, DeepSpeed and others write them (tests/deepspeed) train as they are: two
-steps on one rank each. One line names their keys without effect, and one a learning rate that the scheduler overrides:
+steps on one rank each. One line names the keys that are ignored, and one a learning rate that the scheduler overrides:
 they are those of the table there, and none of them is in the effective configuration."""
 
 import json
@@ -11,7 +11,6 @@ import zpp
 FILES = zpp.SOURCE / "tests" / "deepspeed"
 MODEL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16, "--train-iters", 2,
          "--backend", "host"]
-LEFT_OUT = "without effect, as if left out: "
 UNUSED = re.compile(r": ([a-z_.]+) \S+ is not used: ")
 
 
@@ -19,12 +18,6 @@ def keys_by_file():
     """The table's first and third column."""
     rows = re.findall(r"^\| `(.*?)` \|.*?\| ?(.*?) ?\|$", (FILES / "README.md").read_text(), re.MULTILINE)
     return {name: re.findall("`(.*?)`", keys) for name, keys in rows}
-
-
-def named_in(line):
-    """The keys of the line, whose groups are `KEY, KEY (for want of WHAT)`."""
-    groups = re.findall(r"(?:^|; )(.*?) \(for want of [^)]*\)", line)
-    return [key for group in groups for key in group.split(", ")]
 
 
 def is_in(configuration, key):
@@ -63,9 +56,9 @@ class Files(zpp.TestCase):
         for path, (result, out) in zip(paths, zpp.side_by_side(self.train_file, paths)):
             with self.subTest(path.name):
                 self.assertEqual(result.code, zpp.OK, result)
-                lines = [line.split(LEFT_OUT)[1] for line in result.stderr.splitlines() if LEFT_OUT in line]
+                lines = [line for line in result.stderr.splitlines() if ": ignored: " in line]
                 self.assertLessEqual(len(lines), 1, result)
-                named = [*(named_in(lines[0]) if lines else []), *UNUSED.findall(result.stderr)]
+                named = [*(zpp.ignored_keys(lines[0]) if lines else []), *UNUSED.findall(result.stderr)]
                 self.assertCountEqual(named, table[path.name])
                 root, groups = self.trace(out)
                 self.assertEqual(len(groups["steps"]["loss"]), 2)
@@ -81,6 +74,13 @@ class Files(zpp.TestCase):
                                           *([] if idle else ["--initial-scale-power", 4]))
             self.assertEqual((result.code, "fp16.loss_scale " in result.stderr), (zpp.OK, idle), result)
             self.assertTrue(json.loads(self.trace(out)[0]["config_json"])[flag[2:]]["enabled"])
+
+    def test_precision_that_is_left_open_is_said(self):
+        for words, said in (([], True), (["--bf16"], False)):
+            result, _ = self.train_file(FILES / "hf_zero3.json", *words)
+            self.assertEqual((result.code, "everything is computed in fp32" in result.stderr), (zpp.OK, said), result)
+            command = [zpp.INFO, "--deepspeed_config", FILES / "hf_zero3.json", *words]
+            self.assertEqual("everything is computed in fp32" in zpp.Process(command).end().stderr, said)
 
     def test_what_is_typed_is_refused_all_the_same(self):
         path = FILES / "hf_zero1.json"

@@ -44,6 +44,16 @@ class LossScale(zpp.TestCase):
             for step, (a, b) in enumerate(zip(found, exact)):
                 self.assertLess(abs(a - b), 2e-3 * b, f"step {step} with {name}: {a}, in fp32 {b}")
 
+    def test_a_scale_that_is_too_small(self):
+        """Below the smallest normal number of fp32 it is refused; where no gradient is left, a warning says so."""
+        for scale in ("1e-50", "1e-40"):
+            self.check_fails(self.train(1, "--fp16", "--loss-scale", scale), zpp.USAGE, "fp16.loss_scale",
+                             "give a larger one")
+        result = self.train(1, "--fp16", "--loss-scale", "1e-30", "--train-iters", "3")
+        self.check_ok(result)
+        self.assertEqual(result.stderr.count("the norm of the gradients is 0 in all 3 steps"), 1, result)
+        self.assertNotIn("norm of the gradients", self.train(1, "--fp16", "--loss-scale", "64").stderr)
+
     def test_one_precision_at_a_time(self):
         self.check_fails(self.train(1, "--fp16", "--bf16"), zpp.USAGE, "fp16.enabled and bf16.enabled",
                          "leave one of them out")

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
@@ -212,6 +213,12 @@ def read_trace(path):
             for column, dataset in group.items():
                 groups[name][column] = [plain(value) for value in dataset[()].tolist()]
     return root, groups
+
+
+def ignored_keys(line):
+    """The keys of a warning `FILE: ignored: KEY, KEY (WHY); KEY (WHY)`."""
+    groups = re.findall(r"(?:^|; )([^()]*) \([^()]*\)", line.split(": ignored: ")[1])
+    return [key for group in groups for key in group.split(", ")]
 
 
 def check_trace(*paths):

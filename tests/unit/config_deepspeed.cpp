@@ -14,6 +14,8 @@
 #include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
+#include "lib/config/resolve.hpp"
+#include "tests/support/resolving.hpp"
 #include "tests/support/usage_refusal.hpp"
 
 namespace zeropp::config {
@@ -23,11 +25,45 @@ using test::refusal;
 using testing::AllOf;
 using testing::HasSubstr;
 
+/// The effective configuration of a file.
+std::string effective(const std::string& text) {
+  TrainConfig config;
+  auto table = options(config);
+  std::vector<Ignored> ignored = read_text(text, "x.json", table);
+  leave_out_idle(table, ignored);
+  resolve(config, table, machine(1, 1));
+  return canonical_json(table);
+}
+
 std::string refusal_of(const std::string& text) {
   TrainConfig config;
   auto table = options(config);
   return refusal([&] { read_text(text, "x.json", table); });
 }
+
+/// What a file says, once what has no effect is left out.
+struct Settled {
+  explicit Settled(const std::string& text) {
+    ignored = read_text(text, "x.json", table);
+    lines = leave_out_idle(table, ignored);
+    EXPECT_NO_THROW(check_effects(table)) << text;
+  }
+  /// Everything that is told: the lines of keys that have one of their own, and that of the others.
+  [[nodiscard]] std::string told() const {
+    std::vector<std::string> all = lines;
+    if (!ignored.empty()) all.push_back(ignored_line(ignored));
+    return fmt::format("{}", fmt::join(all, "\n"));
+  }
+  [[nodiscard]] std::vector<std::string> keys() const {
+    std::vector<std::string> keys;
+    for (const Ignored& each : ignored) keys.push_back(each.key);
+    return keys;
+  }
+  TrainConfig config = {};
+  std::vector<Option> table = options(config);
+  std::vector<Ignored> ignored = {};
+  std::vector<std::string> lines = {};
+};
 
 TEST(ConfigDeepSpeed, AutoIsTakenWhereItHasAMeaning) {
   TrainConfig config;
@@ -56,11 +92,23 @@ TEST(ConfigDeepSpeed, AutoIsTakenWhereItHasAMeaning) {
   }
   choose_automatic(table);
   EXPECT_EQ(config.zero.reduce_bucket_size, 77U);
-  for (const char* wrong :
-       {R"({"zero_optimization":{"stage":"auto"}})", R"({"optimizer":{"params":"auto"}})",
-        R"({"scheduler":"auto"})", R"({"zero_optimization":{"overlap_comm":"auto"}})"}) {
-    EXPECT_THAT(refusal_of(wrong), HasSubstr("must be")) << wrong;
+}
+
+/// DeepSpeed drops every "auto" of its sections, and takes its default.
+TEST(ConfigDeepSpeed, AutoIsTakenEverywhere) {
+  for (const char* text :
+       {R"({"zero_optimization":{"stage":"auto","overlap_comm":"auto","sub_group_size":"auto",
+            "max_live_parameters":"auto","stage3_max_reuse_distance":"auto","cpu_offload":"auto",
+            "contiguous_gradients":"auto","mics_shard_size":"auto","zeropp_loco_param":"auto",
+            "offload_optimizer":{"device":"auto","pin_memory":"auto"}}})",
+        R"({"optimizer":{"type":"auto","params":"auto"},"scheduler":"auto","amp":"auto",
+            "fp16":{"loss_scale":"auto"},"bfloat16":{"enabled":"auto"},"steps_per_print":"auto",
+            "aio":{"block_size":"auto"},"tensor_parallel":{"autotp_size":"auto"},"fp8":"auto"})"}) {
+    const Settled settled(text);
+    EXPECT_EQ(canonical_json(settled.table), canonical_json(Settled("{}").table)) << text;
   }
+  EXPECT_THAT(refusal_of(R"({"zeropp":"auto"})"), HasSubstr("zeropp must be an object"));
+  EXPECT_THAT(refusal_of(R"({"zeropp":{"seed":"auto"}})"), HasSubstr("zeropp.seed"));
 }
 
 TEST(ConfigDeepSpeed, NamesOfTheOverviewSetTheirOptions) {
@@ -105,8 +153,8 @@ TEST(ConfigDeepSpeed, OtherNamesOfAnOptionSayTheSame) {
            {own("", R"("block_size":"64")"), {"zeropp.block_size", "whole number"}},
            {own("", R"("weight_quantization_bits":99)"),
             {"zeropp.weight_quantization_bits", "zeropp.weight_codec"}},
-           {R"({"optimizer":{"type":"Adam","params":{"adam_w_mode":true}}})",
-            {"adam_w_mode", "optimizer.type", "keep one"}}}) {
+           {R"({"zero_optimization":{"max_live_parameters":1,"stage3_max_live_parameters":2}})",
+            {"zero_optimization.max_live_parameters", "stage3_max_live_parameters", "keep one"}}}) {
     const std::string message = refusal_of(text);
     for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part)) << text;
   }
@@ -129,19 +177,6 @@ TEST(ConfigDeepSpeed, OtherNamesOfAnOptionSayTheSame) {
   EXPECT_THAT(refusal([&] { check_effects(idle_table); }), HasSubstr("no effect"));
 }
 
-/// What a file says, once what has no effect is left out.
-struct Settled {
-  explicit Settled(const std::string& text) {
-    warnings = read_text(text, "x.json", table);
-    idle = fmt::format("{}", fmt::join(leave_out_idle(table), "\n"));
-    EXPECT_NO_THROW(check_effects(table)) << text;
-  }
-  TrainConfig config = {};
-  std::vector<Option> table = options(config);
-  std::vector<std::string> warnings = {};
-  std::string idle = {};
-};
-
 /// A file, the file without its keys that have no effect, and what the line says of them.
 struct Idle {
   std::string text;
@@ -152,43 +187,46 @@ struct Idle {
 TEST(ConfigDeepSpeed, WhatHasNoEffectIsAsIfTheFileLeftItOut) {
   for (const auto& [text, without, said] : std::vector<Idle>{
            {R"({"fp16":{"enabled":"auto","loss_scale":64,"hysteresis":3}})", "{}",
-            "without effect, as if left out: "
-            "fp16.loss_scale (for want of fp16.enabled); fp16.hysteresis (for want of fp16.enabled "
+            "ignored: "
+            "fp16.loss_scale (it needs fp16.enabled); fp16.hysteresis (it needs fp16.enabled "
             "with fp16.loss_scale 0)"},
            {R"({"fp16":{"enabled":true,"loss_scale":64,"hysteresis":3,"min_loss_scale":4}})",
             R"({"fp16":{"enabled":true,"loss_scale":64}})",
-            "without effect, as if left out: "
-            "fp16.hysteresis, fp16.min_loss_scale (for want of fp16.enabled with fp16.loss_scale "
+            "ignored: "
+            "fp16.hysteresis, fp16.min_loss_scale (it needs fp16.enabled with fp16.loss_scale "
             "0)"},
            {R"({"zero_optimization":{"stage":2,"stage3_max_reuse_distance":7,
                 "stage3_param_persistence_threshold":"auto"}})",
             R"({"zero_optimization":{"stage":2}})",
-            "without effect, as if left out: "
+            "ignored: "
             "zero_optimization.stage3_max_reuse_distance, "
-            "zero_optimization.stage3_param_persistence_threshold (for want of "
+            "zero_optimization.stage3_param_persistence_threshold (it needs "
             "zero_optimization.stage 3)"},
            {R"({"zero_optimization":{"stage":2,"zero_hpz_partition_size":"auto",
                 "offload_param":{"device":"cpu","pin_memory":true}}})",
             R"({"zero_optimization":{"stage":2}})",
-            "without effect, as if left out: "
-            "zero_optimization.zero_hpz_partition_size, zero_optimization.offload_param.device "
-            "(for "
-            "want of zero_optimization.stage 3); zero_optimization.offload_param.pin_memory (for "
-            "want of zero_optimization.offload_param.device cpu or nvme)"},
+            "ignored: "
+            "zero_optimization.zero_hpz_partition_size (it needs zero_optimization.stage 3); "
+            "zero_optimization.offload_param.device (it needs zero_optimization.stage 3 with "
+            "zero_optimization.offload_optimizer.device cpu or nvme and a ratio of 1); "
+            "zero_optimization.offload_param.pin_memory (it "
+            "needs "
+            "zero_optimization.offload_param.device cpu or nvme)"},
            {R"({"zero_optimization":{"stage":0,"zero_quantized_weights":true}})",
             R"({"zero_optimization":{"stage":0}})",
-            "without effect, as if left out: "
-            "zero_optimization.zero_quantized_weights (for want of zero_optimization.stage 1, 2 or "
+            "ignored: "
+            "zero_optimization.zero_quantized_weights (it needs zero_optimization.stage 1, 2 or "
             "3)"},
            {R"({"zero_optimization":{"sub_group_size":1e9,"offload_optimizer":{"device":"none",
                 "pin_memory":true,"nvme_path":"/x"}},"aio":{"intra_op_parallelism":2}})",
             "{}",
-            "without effect, as if left out: "
-            "zero_optimization.offload_optimizer.nvme_path (for want of "
+            "ignored: "
+            "zero_optimization.offload_optimizer.nvme_path (it needs "
             "zero_optimization.offload_optimizer.device nvme); "
-            "zero_optimization.offload_optimizer.pin_memory, zero_optimization.sub_group_size (for "
-            "want of zero_optimization.offload_optimizer.device cpu or nvme); "
-            "aio.intra_op_parallelism (for want of zero_optimization.offload_optimizer.device or "
+            "zero_optimization.offload_optimizer.pin_memory, zero_optimization.sub_group_size (it "
+            "needs "
+            "zero_optimization.offload_optimizer.device cpu or nvme); "
+            "aio.intra_op_parallelism (it needs zero_optimization.offload_optimizer.device or "
             "offload_param.device nvme)"},
            {R"({"optimizer":{"params":{"lr":0.5}},"scheduler":{"type":"WarmupLR",
                 "params":{"warmup_max_lr":0.25}}})",
@@ -211,23 +249,22 @@ TEST(ConfigDeepSpeed, WhatHasNoEffectIsAsIfTheFileLeftItOut) {
             "default of scheduler.params.warmup_max_lr with scheduler.type WarmupDecayLR, as in "
             "DeepSpeed: to train at 0.00012, set scheduler.params.warmup_max_lr to 0.00012 "
             "(--warmup-max-lr)\n"
-            "without effect, as if left out: zero_optimization.mics_shard_size (for want of "
+            "ignored: zero_optimization.mics_shard_size (it needs "
             "zero_optimization.stage 3)"},
            {R"({"activation_checkpointing":{"cpu_checkpointing":true}})", "{}",
-            "without effect, as if left out: "
-            "activation_checkpointing.cpu_checkpointing (for want of "
+            "ignored: "
+            "activation_checkpointing.cpu_checkpointing (it needs "
             "zeropp.model.recompute_activations in three blocks or more, for the device holds the "
             "inputs of two)"},
            {R"({"zero_optimization":{"stage":1,"mics_shard_size":2}})",
             R"({"zero_optimization":{"stage":1}})",
-            "without effect, as if left out: "
-            "zero_optimization.mics_shard_size (for want of zero_optimization.stage 3)"},
+            "ignored: "
+            "zero_optimization.mics_shard_size (it needs zero_optimization.stage 3)"},
            {R"({"zero_optimization":{"offload_optimizer":{"device":"cpu","pin_memory":true}}})",
             R"({"zero_optimization":{"offload_optimizer":{"device":"cpu","pin_memory":true}}})",
             ""}}) {
     const Settled settled(text);
-    EXPECT_EQ(settled.idle, said);
-    EXPECT_TRUE(settled.warnings.empty()) << text;
+    EXPECT_EQ(settled.told(), said);
     EXPECT_EQ(canonical_json(settled.table), canonical_json(Settled(without).table)) << text;
     TrainConfig defaults;
     for (const Option& option : options(defaults)) {
@@ -242,13 +279,11 @@ TEST(ConfigDeepSpeed, NullIsAsIfTheFileLeftItOut) {
       R"({"optimizer":null,"train_batch_size":null,"steps_per_print":null,
           "zero_optimization":{"offload_param":null,"cpu_offload":null,"overlap_comm":null}})");
   EXPECT_EQ(canonical_json(settled.table), canonical_json(Settled("{}").table));
-  ASSERT_EQ(settled.warnings.size(), 1U);
-  EXPECT_EQ(settled.warnings.front(),
-            "x.json: null, as if left out: optimizer, steps_per_print, train_batch_size, "
-            "zero_optimization.cpu_offload, zero_optimization.offload_param, "
-            "zero_optimization.overlap_comm");
-  EXPECT_THAT(refusal_of(R"({"optimiser":null})"), HasSubstr("unknown key optimiser"));
-  EXPECT_THAT(refusal_of(R"({"zeropp":null})"), HasSubstr("zeropp must be an object"));
+  EXPECT_EQ(settled.told(), "");
+  const Settled own(R"({"zeropp":null})");
+  EXPECT_EQ(canonical_json(own.table), canonical_json(Settled("{}").table));
+  EXPECT_THAT(refusal_of(R"({"zeropp":{"seed":null}})"), HasSubstr("zeropp.seed"));
+  EXPECT_EQ(Settled(R"({"optimiser":null})").keys(), std::vector<std::string>{"optimiser"});
 }
 
 /// Flags, the file's `zeropp` object, and arguments that DeepSpeed's constructors refuse too.
@@ -258,49 +293,167 @@ TEST(ConfigDeepSpeed, WhatHasNoEffectAndIsNotDeepSpeedsToSayIsRefused) {
                            R"({"scheduler":{"type":"WarmupLR","params":{"cos_min_ratio":0.1}}})"}) {
     TrainConfig config;
     auto table = options(config);
-    read_text(text, "x.json", table);
-    EXPECT_THAT(leave_out_idle(table), testing::IsEmpty()) << text;
+    std::vector<Ignored> ignored = read_text(text, "x.json", table);
+    EXPECT_THAT(leave_out_idle(table, ignored), testing::IsEmpty()) << text;
+    EXPECT_THAT(ignored, testing::IsEmpty()) << text;
     EXPECT_THAT(refusal([&] { check_effects(table); }), HasSubstr("no effect")) << text;
   }
   TrainConfig config;
   auto table = options(config);
-  read_text(R"({"fp16":{"loss_scale":64}})", "x.json", table);
+  std::vector<Ignored> ignored = read_text(R"({"fp16":{"loss_scale":64}})", "x.json", table);
   const auto typed = std::ranges::find(table, "fp16.loss_scale", &Option::path);
   set_from_text(*typed, "64", typed->flag);
-  EXPECT_THAT(leave_out_idle(table), testing::IsEmpty());
+  EXPECT_THAT(leave_out_idle(table, ignored), testing::IsEmpty());
+  EXPECT_THAT(ignored, testing::IsEmpty());
   EXPECT_THAT(refusal([&] { check_effects(table); }), HasSubstr("fp16.loss_scale"));
 }
 
-TEST(ConfigDeepSpeed, KeysThatChangeNothingAreAcceptedWithOneWarningEach) {
-  TrainConfig config;
-  auto table = options(config);
-  const auto warnings =
-      read_text(R"({"wall_clock_breakdown":true,"tensorboard":{"enabled":true,"job_name":"x"},
-                    "zero_optimization":{"contiguous_gradients":true,
-                                         "offload_param":{"device":"none","buffer_size":5}}})",
-                "x.json", table);
-  ASSERT_EQ(warnings.size(), 4U);
-  for (const std::string& warning : warnings) {
-    EXPECT_THAT(warning, AllOf(HasSubstr("x.json: "), HasSubstr("changes nothing here")));
-  }
-  EXPECT_THAT(
-      refusal_of(R"({"zero_optimization":{"contiguous_gradients":false}})"),
-      AllOf(HasSubstr("contiguous_gradients false is refused"), HasSubstr("set it to true")));
-  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"offload_optimizer":{"super_offload":true}}})"),
-              AllOf(HasSubstr("super_offload"), HasSubstr("is not built")));
-  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"allreduce_bucket_size":5e8}})"),
-              HasSubstr("zero_optimization.reduce_bucket_size"));
-  EXPECT_THAT(refusal_of(R"({"curriculum_learning":{"enabled":true}})"), HasSubstr("disable it"));
+/// Everything that is ignored stands in one line, by reasons.
+TEST(ConfigDeepSpeed, WhatIsIgnoredIsToldOnce) {
+  const Settled settled(
+      R"({"wall_clock_breakdown":true,"tensorboard":{"enabled":true,"job_name":"x"},"seed":3,
+          "communication_data_type":"int8","zero_optimization":{"contiguous_gradients":false,
+          "stage":2,"sub_group_size":0,"stage3_max_live_parameters":1e9},"comms_config":{"a":1}})");
+  EXPECT_EQ(settled.told(),
+            "ignored: comms_config (DeepSpeed has no such key, the nearest is comms_logger); "
+            "communication_data_type (gradients travel in the type of the weights, in 16 bits with "
+            "bf16 or fp16, unless zero_optimization.zero_quantized_gradients compresses them); "
+            "seed (DeepSpeed has no such key); tensorboard, wall_clock_breakdown (the trace has "
+            "every step's times, bytes and memory, and the configuration); "
+            "zero_optimization.contiguous_gradients (there is one implementation of each stage); "
+            "zero_optimization.stage3_max_live_parameters (it needs zero_optimization.stage 3 with "
+            "zero_optimization.overlap_comm or zero_optimization.stage3_max_reuse_distance); "
+            "zero_optimization.sub_group_size (it needs "
+            "zero_optimization.offload_optimizer.device cpu or nvme)");
 }
 
-TEST(ConfigDeepSpeed, TypesOfCommunicationAreAcceptedWithWhatIsSent) {
-  const DeepSpeedKey* const key = find_deepspeed_key("communication_data_type");
-  ASSERT_NE(key, nullptr);
-  for (const char* type : {"fp32", "fp16", "bf16"}) {
-    EXPECT_THAT(accept(*key, type, "ds.json"), testing::HasSubstr("summed in fp32 and sent"))
-        << type;
+/// All that is refused stands in one error, each with its remedy.
+TEST(ConfigDeepSpeed, WhatIsRefusedIsToldAtOnce) {
+  EXPECT_EQ(
+      refusal_of(R"({"curriculum_learning":{"enabled":true},"gradient_clipping":"x",
+                     "optimizer":{"type":"Lamb","params":{"max_coeff":1}},"zero_optimisation":{"stage":2},
+                     "zero_optimization":{"zenflow":{"topk_ratio":0.1},"cpu_offload":3}})"),
+      "x.json: 6 keys are refused: "
+      "(1) curriculum_learning is refused: it would change what is trained, and "
+      "is not built; disable it, or leave it out; "
+      "(2) gradient_clipping: must be a finite number from 0 to 3.4028234663852886e+38, not \"x\"; "
+      "(3) optimizer.type: must be one of Adam, AdamW, Lion, SGD, not \"Lamb\"; "
+      "(4) unknown key zero_optimisation (nearest known: zero_optimization): correct its name, or "
+      "leave it out; "
+      "(5) zero_optimization.zenflow is refused: ZenFlow is not built; leave "
+      "it "
+      "out; "
+      "(6) zero_optimization.cpu_offload must be true or false, not 3");
+  EXPECT_THAT(refusal_of(R"({"amp":{"enabled":true}})"),
+              testing::StrEq("x.json: amp is refused: fp16 and bf16 are the "
+                             "mixed precisions that are built; disable it, or leave it out"));
+}
+
+/// A section may be turned on inside: compression_training has no switch of its own.
+TEST(ConfigDeepSpeed, SectionsThatAreTurnedOnInsideAreRefused) {
+  const char* const text = R"({"compression_training":{"weight_quantization":{"shared_parameters":
+                               {"enabled":%},"different_groups":{}}}})";
+  const auto with = [&](const char* value) {
+    std::string filled = text;
+    return filled.replace(filled.find('%'), 1, value);
+  };
+  EXPECT_THAT(refusal_of(with("true")), HasSubstr("compression_training"));
+  EXPECT_EQ(Settled(with("false")).keys(), std::vector<std::string>{"compression_training"});
+  EXPECT_THAT(refusal_of(R"({"sparse_attention":{"mode":"fixed","block":16}})"),
+              HasSubstr("sparse_attention"));
+}
+
+/// Field names beside their aliases, old forms, and values at the end of DeepSpeed's ranges.
+TEST(ConfigDeepSpeed, WhatDeepSpeedTakesIsTaken) {
+  const std::string offload = R"("offload_optimizer":{"device":"cpu"})";
+  for (
+      const auto& [one, other] : std::vector<std::pair<std::string, std::string>>{
+          {R"({"zero_optimization":{"prefetch_bucket_size":9,"param_persistence_threshold":8,
+                "model_persistence_threshold":7,"max_live_parameters":6,"max_reuse_distance":5}})",
+           R"({"zero_optimization":{"stage3_prefetch_bucket_size":9,
+                "stage3_param_persistence_threshold":8,"stage3_model_persistence_threshold":7,
+                "stage3_max_live_parameters":6,"stage3_max_reuse_distance":5}})"},
+          {R"({"zero_optimization":true})", R"({"zero_optimization":{"stage":1}})"},
+          {R"({"zero_optimization":false})", R"({"zero_optimization":{"stage":0}})"},
+          {R"({"zero_optimization":{"sub_group_size":0,)" + offload + "}}",
+           R"({"zero_optimization":{)" + offload + "}}"},
+          {R"({"fp16":{"enabled":"True"},"gradient_accumulation_steps":"8","gradient_clipping":"1e0"})",
+           R"({"fp16":{"enabled":true},"gradient_accumulation_steps":8,"gradient_clipping":1})"},
+          {R"({"optimizer":{"type":"adamw"}})", R"({"optimizer":{"type":"AdamW"}})"},
+          {R"({"optimizer":{"type":"LION"}})", R"({"optimizer":{"type":"Lion"}})"},
+          {R"({"bfloat16":{"enabled":true}})", R"({"bf16":{"enabled":true}})"},
+          {R"({"communication_data_type":"BF16","gradient_allreduce_op":"Mean"})", "{}"},
+          {"{\n # one\n \"seed\": 1, // two\n /* three, */ \"fp16\": {\"enabled\": true,},\n}",
+           R"({"fp16":{"enabled":true}})"}}) {
+    EXPECT_EQ(effective(one), effective(other)) << one;
   }
-  EXPECT_THROW(accept(*key, "int8", "ds.json"), Error);
+}
+
+/// DeepSpeed's Adam decays weights as AdamW does, unless adam_w_mode is false.
+TEST(ConfigDeepSpeed, AdamOfAFileIsAdamWAsInDeepSpeed) {
+  const auto type_of = [](const std::string& params, bool by_flag = false) {
+    TrainConfig config;
+    auto table = options(config);
+    read_text(R"({"optimizer":{)" + std::string(by_flag ? "" : R"("type":"Adam",)") +
+                  R"("params":{"weight_decay":0.1)" + params + "}}}",
+              "x.json", table);
+    for (Option& option : table) {
+      if (by_flag && option.path == "optimizer.type") set_from_text(option, "adam", option.flag);
+    }
+    resolve(config, table, machine(1, 1));
+    EXPECT_EQ(effective(canonical_json(table)), canonical_json(table));
+    return config.optimizer.type;
+  };
+  EXPECT_EQ(type_of(""), "AdamW");
+  EXPECT_EQ(type_of(R"(,"adam_w_mode":true)"), "AdamW");
+  EXPECT_EQ(type_of(R"(,"adam_w_mode":false)"), "Adam");
+  EXPECT_EQ(type_of("", true), "Adam");
+  EXPECT_EQ(type_of(R"(,"adam_w_mode":true)", true), "AdamW");
+}
+
+/// DeepSpeed reads no unknown key. One that comes near to a key that matters, or that stands in the
+/// wrong section, may be a mistake; nobody misses any other.
+TEST(ConfigDeepSpeed, UnknownKeysAreRefusedWhereTheyMayBeMistakes) {
+  for (const auto& [text, meant] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"zero_optimization":{"stage3_max_live_params":5}})", "stage3_max_live_parameters"},
+           {R"({"zero_optimization":{"zero_quantised_weights":true}})", "zero_quantized_weights"},
+           {R"({"zero_optimization":{"Stage":2}})", "zero_optimization.stage)"},
+           {R"({"zero_optimization":{"overlap_com":false}})", "zero_optimization.overlap_comm)"},
+           {R"({"optimiser":{"type":"AdamW"}})", "nearest known: optimizer)"},
+           {R"({"optimizer":{"params":{"learning_rate":1}}})", "optimizer.params.lr"},
+           {R"({"curriculum_leaning":{"enabled":true}})", "curriculum_learning"},
+           {R"({"optimizer":{"lr":0.5}})", "move it to optimizer.params.lr"},
+           {R"({"reduce_bucket_size":7})", "move it to zero_optimization.reduce_bucket_size"},
+           {R"({"deepspeed":{"zero_optimization":{"stage":2}}})", "move it to zero_optimization"},
+           {R"({"zero":{"stage":2}})", "zero_optimization"},
+           {R"({"optimizer":{"type":"AdamW","scheduler":{"type":"WarmupLR"}}})",
+            "move it to scheduler"},
+           {R"({"zeropp":{"sead":2}})", "nearest known: zeropp.seed"}}) {
+    EXPECT_THAT(refusal_of(text), AllOf(HasSubstr("unknown key "), HasSubstr(meant))) << text;
+  }
+  for (const auto& [text, key] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"fp8":{"enabled":true}})", "fp8"},
+           {R"({"comms_config":{"verbose":false}})", "comms_config"},
+           {R"({"monitor_config":{"csv_monitor":{"enabled":false}}})", "monitor_config"},
+           {R"({"fp16":{"fp16_opt_level":"O2"}})", "fp16.fp16_opt_level"},
+           {R"({"bf16":{"loss_scale":0}})", "bf16.loss_scale"},
+           {R"({"zero_optimization":{"cpu_offload_params":false}})",
+            "zero_optimization.cpu_offload_params"},
+           {R"({"zero_optimization":{"zero_quantised_weights":false}})",
+            "zero_optimization.zero_quantised_weights"}}) {
+    EXPECT_EQ(Settled(text).keys(), std::vector<std::string>{key}) << text;
+  }
+}
+
+TEST(ConfigDeepSpeed, ADotInANameDividesNothing) {
+  for (const char* text : {R"({"zero_optimization.stage":2,"zero_optimization":{"stage":3}})",
+                           R"({"zero_optimization":{"offload_param.device":"cpu"}})"}) {
+    EXPECT_THAT(refusal_of(text), AllOf(HasSubstr("unknown key \""), HasSubstr("a dot"))) << text;
+  }
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":{"0":0.5}}}})"),
+              HasSubstr("optimizer.params.betas must be a list of 2 entries"));
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":[0.5]}}})"),
+              HasSubstr("optimizer.params.betas must be a list of 2 entries"));
 }
 
 TEST(ConfigDeepSpeed, DeepSpeedsLocoIsErrorFeedback) {
