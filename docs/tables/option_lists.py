@@ -58,16 +58,16 @@ def other_names(programs):
 
 
 def ignored_keys(programs):
-    return "\n".join(paragraph(f"{row[0]} ({row[2]}): {row[4]}") for row in keys(programs) if row[1] == "accepted")
+    return "\n".join(paragraph(f"{row[0]}: {row[4]}") for row in keys(programs) if row[1] == "ignored")
 
 
 def conditional_keys(programs):
-    return "\n".join(paragraph(f"{row[0]} ({row[2]}), {row[1].replace('; else refused', '')}: {row[4]}") for row in keys(programs)
-                     if row[1].startswith("accepted") and row[1] != "accepted")
+    return "\n".join(paragraph(f"{row[0]}, {row[1].replace('; else refused', '')}: {row[4]}") for row in keys(programs)
+                     if row[1].startswith("ignored") and row[1] != "ignored")
 
 
 def refused_keys(programs):
-    return "\n".join(paragraph(f"{row[0]} ({row[2]}): {row[4]}") for row in keys(programs) if row[1] == "refused")
+    return "\n".join(paragraph(f"{row[0]}: {row[4]}") for row in keys(programs) if row[1] == "refused")
 
 
 TABLES = {"options": options, "keys-working": working_keys, "keys-other-names": other_names,

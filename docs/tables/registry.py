@@ -37,5 +37,11 @@ def models(programs):
     return markdown.table(["kind", "names", "flag"], rows)
 
 
+def deepspeed_reports(programs):
+    return "\n".join(option_lists.paragraph(f"**{report['setting']}**: {report['seen']}", report["versions"],
+                                            f"Threads: {', '.join(report['threads'])}")
+                     for report in programs.info()["deepspeed_reports"])
+
+
 TABLES = {"codecs": codecs, "all_gather": algorithms("all_gather"), "reduce_scatter": algorithms("reduce_scatter"), "models": models,
-          **option_lists.TABLES}
+          "deepspeed-reports": deepspeed_reports, **option_lists.TABLES}
