@@ -21,6 +21,8 @@ COMPARE = {
     "lib/config/algorithm_table.cpp": "the file of a sweep",
     "lib/config/json.cpp": "a configuration file",
     "lib/config/option.cpp": "a configuration file, and flags",
+    "lib/config/optimizer_options.cpp": "registered optimizers",
+    "lib/config/unknown_key.cpp": "a configuration file",
     "lib/app/command_line.cpp": "what stands behind a flag of a boolean",
     "lib/app/help.cpp": "defaults as they are printed",
     "lib/app/run.cpp": "the launcher's environment",

@@ -1,6 +1,6 @@
 // ctest: name=config_published timeout=60
-// DeepSpeed configurations as people publish them (tests/deepspeed/published.json): each is taken,
-// with the keys that are ignored, or refused for the keys that the file names.
+// DeepSpeed configurations as people publish them (tests/deepspeed/published/files.json): each is
+// taken, with the keys that are ignored, or refused for the keys that the file names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,8 @@ constexpr int kRanks = 8;
 std::vector<json> published() {
   const char* const source = std::getenv("ZEROPP_SOURCE");
   if (source == nullptr) throw std::runtime_error("set ZEROPP_SOURCE to the source tree");
-  std::ifstream file(std::filesystem::path(source) / "tests" / "deepspeed" / "published.json");
+  std::ifstream file(std::filesystem::path(source) / "tests" / "deepspeed" / "published" /
+                     "files.json");
   return json::parse(file)["files"];
 }
 
