@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <future>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/fault.hpp"
@@ -124,26 +125,28 @@ std::vector<StoredSlice> write_rank_file(const fs::path& folder, std::uint64_t r
   return stored;
 }
 
-bool has_array(const Manifest& manifest, const Slice& slice) {
-  return std::ranges::any_of(manifest.slices, [&](const StoredSlice& stored) {
-    return stored.slice.array == slice.array && same_array(stored.slice, slice);
-  });
+ArrayReader::ArrayReader(fs::path folder, const Manifest& manifest) : folder_(std::move(folder)) {
+  for (const StoredSlice& stored : manifest.slices) {
+    arrays_[stored.slice.array].push_back(&stored);
+  }
 }
 
-void read_slice(const fs::path& folder, const Manifest& manifest, const Slice& slice,
-                std::span<std::byte> values) {
-  bool found = false;
-  for (const StoredSlice& stored : manifest.slices) {
-    if (stored.slice.array != slice.array) continue;
-    found = true;
-    require_same_array(stored.slice, slice, folder);
-    copy_shared(folder, stored, slice, values);
-  }
-  if (!found) {
+bool ArrayReader::has(const Slice& slice) const {
+  const auto found = arrays_.find(slice.array);
+  return found != arrays_.end() && same_array(found->second.front()->slice, slice);
+}
+
+void ArrayReader::read(const Slice& slice, std::span<std::byte> values) const {
+  const auto found = arrays_.find(slice.array);
+  if (found == arrays_.end()) {
     throw Error(ExitCode::usage,
                 fmt::format("{} has no array '{}': it is of another model or optimizer; give a "
                             "checkpoint of this one",
-                            folder.string(), slice.array));
+                            folder_.string(), slice.array));
+  }
+  for (const StoredSlice* stored : found->second) {
+    require_same_array(stored->slice, slice, folder_);
+    copy_shared(folder_, *stored, slice, values);
   }
 }
 

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lib/checkpoint/manifest.hpp"
@@ -22,13 +24,22 @@ struct HostSlice {
 std::vector<StoredSlice> write_rank_file(const std::filesystem::path& folder, std::uint64_t rank,
                                          std::span<const HostSlice> slices);
 
-/// Whether the checkpoint has an array of this name, length and element size.
-bool has_array(const Manifest& manifest, const Slice& slice);
+/// Reads arrays of the checkpoint in a folder.
+class ArrayReader {
+ public:
+  /// `manifest` outlives this.
+  ArrayReader(std::filesystem::path folder, const Manifest& manifest);
 
-/// Fills `values` (slice.bytes()) with `slice` of the checkpoint in `folder`. Throws Error(io) too
-/// where the checkpoint has no such array, one of another length or element size, or bytes that are
-/// not those that were written.
-void read_slice(const std::filesystem::path& folder, const Manifest& manifest, const Slice& slice,
-                std::span<std::byte> values);
+  /// Whether there is an array of this name, length and element size.
+  [[nodiscard]] bool has(const Slice& slice) const;
+  /// Fills `values` (slice.bytes()) with `slice`. Throws Error(usage) where there is no such array,
+  /// or one of another length or element size; Error(io) too for bytes that are not those that were
+  /// written.
+  void read(const Slice& slice, std::span<std::byte> values) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string_view, std::vector<const StoredSlice*>> arrays_;
+};
 
 }  // namespace zeropp::checkpoint

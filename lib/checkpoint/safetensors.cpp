@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -116,8 +118,14 @@ void require_no_gap(const std::map<std::string, StoredTensor>& tensors, std::uin
   if (end != bytes) refusal.fail("its tensors have {} bytes, and it has {}", end, bytes);
 }
 
-/// A free text of the header: "sha256 of transformer.wte.weight".
+/// A free text of the header, which has the digests one after the other: "sha256 of
+/// transformer.wte.weight".
 std::string digest_key(const std::string& name) { return "sha256 of " + name; }
+
+/// Digests that a file of ours has of a tensor.
+std::uint64_t digests_of(const StoredTensor& tensor) {
+  return std::max<std::uint64_t>(ceil_div(tensor.bytes(), kPiece), 1);
+}
 
 /// Header of the tensors; it is as long whatever the digests are.
 std::string header_of(const std::vector<StoredTensor>& tensors) {
@@ -129,8 +137,9 @@ std::string header_of(const std::vector<StoredTensor>& tensors) {
     header[tensor.name] = {{"dtype", name->second},
                            {"shape", tensor.shape},
                            {"data_offsets", {tensor.begin, tensor.begin + tensor.bytes()}}};
-    metadata[digest_key(tensor.name)] =
-        tensor.digest.empty() ? std::string(kDigestLength, '0') : tensor.digest;
+    metadata[digest_key(tensor.name)] = tensor.digests.empty()
+                                            ? std::string(kDigestLength * digests_of(tensor), '0')
+                                            : fmt::format("{}", fmt::join(tensor.digests, ""));
   }
   header[std::string(kMetadata)] = std::move(metadata);
   std::string text = header.dump();
@@ -172,7 +181,12 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<Sto
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> values) {
-  tensors_.at(next_++).digest = digest_of(values);
+  StoredTensor& tensor = tensors_.at(next_++);
+  for (std::uint64_t piece = 0; piece < digests_of(tensor); ++piece) {
+    const std::uint64_t first = piece * kPiece;
+    tensor.digests.push_back(
+        digest_of(values.subspan(first, std::min(kPiece, values.size() - first))));
+  }
   file_.write(values);
 }
 
@@ -209,38 +223,66 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path path)
   const json metadata = header.value(std::string(kMetadata), json::object());
   for (auto& [name, tensor] : tensors_) {
     const auto digest = metadata.find(digest_key(name));
-    if (digest != metadata.end() && digest->is_string()) tensor.digest = *digest;
+    if (digest == metadata.end() || !digest->is_string()) continue;
+    const std::string hex = *digest;
+    const std::uint64_t count = hex.size() / kDigestLength;
+    if (hex.size() % kDigestLength != 0 || (count != 1 && count != digests_of(tensor))) {
+      refusal.fail("the digests of '{}' are not those of its pieces", name);
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+      tensor.digests.push_back(hex.substr(i * kDigestLength, kDigestLength));
+    }
   }
   values_ = kLengthBytes + length;
   require_no_gap(tensors_, size - values_, refusal);
 }
 
-std::vector<float> SafetensorsReader::read(const StoredTensor& tensor) const {
-  std::vector<float> values(tensor.count());
+std::vector<float> SafetensorsReader::read(const StoredTensor& tensor, std::uint64_t begin,
+                                           std::uint64_t end) const {
+  std::vector<float> values;
+  if (begin >= end) return values;
+  values.reserve(end - begin);
+  const bool checked = !tensor.digests.empty();
   with_type(tensor.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    std::vector<T> stored(values.size());
-    file_.read(values_ + tensor.begin, std::as_writable_bytes(std::span(stored)));
-    require_digest(tensor, digest_of(std::as_bytes(std::span(stored))));
-    std::ranges::transform(stored, values.begin(), [](T value) { return to_float(value); });
+    const std::uint64_t piece =
+        tensor.digests.size() == 1 ? tensor.count() : kPiece / sizeof(T);  // elements
+    std::vector<T> stored;
+    for (std::uint64_t first = checked ? begin / piece * piece : begin; first < end;
+         first += piece) {
+      stored.resize(std::min(piece, (checked ? tensor.count() : end) - first));
+      file_.read(values_ + tensor.begin + first * sizeof(T),
+                 std::as_writable_bytes(std::span(stored)));
+      if (checked) {
+        require_digest(tensor, first / piece, digest_of(std::as_bytes(std::span(stored))));
+      }
+      const auto from = begin > first ? begin - first : 0;
+      const auto until = std::min<std::uint64_t>(stored.size(), end - first);
+      std::ranges::transform(std::span(stored).subspan(from, until - from),
+                             std::back_inserter(values), [](T value) { return to_float(value); });
+    }
   });
   return values;
 }
 
 void SafetensorsReader::verify(const StoredTensor& tensor) const {
-  std::vector<std::byte> memory(std::min(kChunk, tensor.bytes()));
-  Sha256 digest;
-  for (std::uint64_t first = 0; first < tensor.bytes(); first += kChunk) {
-    const auto part = std::span(memory).first(std::min(kChunk, tensor.bytes() - first));
-    file_.read(values_ + tensor.begin + first, part);
-    digest.update(part);
+  const std::uint64_t piece = tensor.digests.size() == 1 ? tensor.bytes() : kPiece;
+  std::vector<std::byte> memory(std::min(kPiece, tensor.bytes()));
+  for (std::size_t i = 0; i < tensor.digests.size(); ++i) {
+    Sha256 digest;
+    const std::uint64_t end = std::min((i + 1) * piece, tensor.bytes());
+    for (std::uint64_t first = i * piece; first < end; first += kPiece) {
+      const auto part = std::span(memory).first(std::min(kPiece, end - first));
+      file_.read(values_ + tensor.begin + first, part);
+      digest.update(part);
+    }
+    require_digest(tensor, i, digest.hex());
   }
-  require_digest(tensor, digest.hex());
 }
 
-void SafetensorsReader::require_digest(const StoredTensor& tensor,
+void SafetensorsReader::require_digest(const StoredTensor& tensor, std::size_t piece,
                                        const std::string& digest) const {
-  if (tensor.digest.empty() || digest == tensor.digest) return;
+  if (digest == tensor.digests.at(piece)) return;
   Refusal(path_).fail("the values of '{}' do not have their digest, it was damaged", tensor.name);
 }
 

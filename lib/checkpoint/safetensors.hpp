@@ -1,9 +1,9 @@
 // Files of the safetensors format: a JSON header that names tensors, then their values, one after
 // the other. 8 bytes give the header's length; of a tensor it has type, shape, and begin and end
-// counted from the header's end. Little-endian, rows first. Files of ours have a SHA-256 digest of
-// every tensor among the header's free texts, and a reader that finds one checks it. It allocates
-// nothing by a number that the file does not back with bytes. Host memory. Throws Error(io) that
-// names the file.
+// counted from the header's end. Little-endian, rows first. Files of ours have SHA-256 digests of
+// the pieces of every tensor among the header's free texts; a reader that finds them checks every
+// piece that it reads. It allocates nothing by a number that the file does not back with bytes.
+// Host memory. Throws Error(io) that names the file.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,17 @@
 
 namespace zeropp::checkpoint {
 
+/// Bytes that one digest covers; a tensor's last piece is shorter.
+inline constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+
 struct StoredTensor {
   std::string name;
   Dtype dtype = Dtype::fp32;
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0;  ///< bytes from the begin of the values; a writer sets it
-  std::string digest;       ///< of its values, in hexadecimal; empty: the file has none
+  /// Digests of its pieces of kPiece bytes, in hexadecimal; one alone is of all its bytes. Empty:
+  /// the file has none.
+  std::vector<std::string> digests;
 
   [[nodiscard]] std::uint64_t count() const;  ///< elements
   [[nodiscard]] std::uint64_t bytes() const { return count() * size_of(dtype); }
@@ -56,14 +61,17 @@ class SafetensorsReader {
   explicit SafetensorsReader(std::filesystem::path path);
 
   [[nodiscard]] const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
-  /// All values of one of them, widened to fp32: count() elements. Throws Error(io) too where they
-  /// do not have their digest.
-  [[nodiscard]] std::vector<float> read(const StoredTensor& tensor) const;
-  /// Reads the values, a part after the other, and throws where they do not have their digest.
+  /// Elements [begin, end) of one of them, widened to fp32. Reads them, and of a file with digests
+  /// the rest of their pieces. Throws Error(io) too where a piece does not have its digest.
+  [[nodiscard]] std::vector<float> read(const StoredTensor& tensor, std::uint64_t begin,
+                                        std::uint64_t end) const;
+  /// Reads all values, a part after the other. Throws Error(io) too where a piece does not have its
+  /// digest.
   void verify(const StoredTensor& tensor) const;
 
  private:
-  void require_digest(const StoredTensor& tensor, const std::string& digest) const;
+  void require_digest(const StoredTensor& tensor, std::size_t piece,
+                      const std::string& digest) const;
 
   std::filesystem::path path_;
   File file_;

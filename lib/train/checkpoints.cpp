@@ -164,14 +164,15 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
   const auto unknown =
       require_same_run(state.run, identity(session), folder.complete(step).string());
   if (context_.is_root()) warn_of_other_run(state, unknown);
+  const checkpoint::ArrayReader arrays(folder.complete(step), manifest);
   const zero::Restored restored = session.engine().restore(
       {.steps = state.steps,
        .loss_scale = state.loss_scale,
        .searches_loss_scale = state.searches_loss_scale},
       [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
-        checkpoint::read_slice(folder.complete(step), manifest, slice, values);
+        arrays.read(slice, values);
       },
-      [&](const checkpoint::Slice& slice) { return checkpoint::has_array(manifest, slice); });
+      [&](const checkpoint::Slice& slice) { return arrays.has(slice); });
   if (!context_.is_root()) return;
   warn_of_losses(restored, manifest, session.engine().error_feedback(),
                  session.recorder().copies_found != "none");

@@ -140,17 +140,27 @@ class Imported {
       const std::size_t end =
           std::min<std::size_t>(slice.offset + slice.count, tensor.offset + tensor.count());
       if (begin >= end) continue;
-      const std::vector<float> whole = read(tensor);
-      std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(begin - tensor.offset), end - begin,
-                  values.begin() + static_cast<std::ptrdiff_t>(begin - slice.offset));
+      read(tensor, begin - tensor.offset, values.subspan(begin - slice.offset, end - begin));
     }
   }
 
  private:
-  [[nodiscard]] std::vector<float> read(const zero::Tensor& tensor) const {
+  /// Reads the values of a tensor of ours from its element `first` on.
+  void read(const zero::Tensor& tensor, std::size_t first, std::span<float> values) const {
     const model::Gpt2Tensor theirs = model::gpt2_tensor(tensor);
-    std::vector<float> values = file_.read(*theirs_.at(model::without_prefix(theirs.name)));
-    return theirs.transposed ? transpose(values, theirs.shape.front()) : values;
+    const checkpoint::StoredTensor& stored = *theirs_.at(model::without_prefix(theirs.name));
+    if (!theirs.transposed) {
+      std::ranges::copy(file_.read(stored, first, first + values.size()), values.begin());
+      return;
+    }
+    // Their columns are our rows: of a few of them, every row there has a part.
+    const std::vector<float> whole = file_.read(stored, 0, stored.count());
+    const std::size_t rows = theirs.shape.front();
+    const std::size_t columns = whole.size() / rows;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t ours = first + i;
+      values[i] = whole[ours % rows * columns + ours / rows];
+    }
   }
 
   void require_same_shape(const model::Gpt2Tensor& wanted) const {

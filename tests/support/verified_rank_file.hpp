@@ -14,10 +14,11 @@ namespace zeropp::test {
 /// not those that were written.
 inline void verify_rank_file(const std::filesystem::path& folder,
                              const checkpoint::Manifest& manifest, std::uint64_t rank) {
+  const checkpoint::ArrayReader arrays(folder, manifest);
   for (const checkpoint::StoredSlice& stored : manifest.slices) {
     if (stored.rank != rank) continue;
     std::vector<std::byte> values(stored.slice.bytes());
-    checkpoint::read_slice(folder, manifest, stored.slice, values);
+    arrays.read(stored.slice, values);
   }
 }
 

@@ -33,7 +33,7 @@ Manifest write_all(const std::filesystem::path& folder, const std::vector<Array>
 std::vector<std::byte> read(const std::filesystem::path& folder, const Manifest& manifest,
                             const Slice& slice) {
   std::vector<std::byte> values(slice.bytes(), std::byte{0xA5});
-  read_slice(folder, manifest, slice, values);
+  ArrayReader(folder, manifest).read(slice, values);
   return values;
 }
 

@@ -122,7 +122,7 @@ Weights read_weights(const fs::path& path) {
     if (found == file.tensors().end() || found->second.shape != wanted.shape) {
       throw Error(ExitCode::usage, "of another model");
     }
-    weights[wanted.name] = file.read(found->second);
+    weights[wanted.name] = file.read(found->second, 0, found->second.count());
   }
   if (file.tensors().size() != kTensors.size()) throw Error(ExitCode::usage, "of another model");
   return weights;
@@ -136,10 +136,11 @@ Loaded load(const Folder& folder, std::uint64_t step) {
   const SavedState state = state_of(manifest.state);
   EXPECT_THAT(require_same_run(state.run, own_identity(), complete.string()), testing::IsEmpty());
   Loaded loaded{to_text(state), {}};
+  const checkpoint::ArrayReader arrays(complete, manifest);
   for (const test::Array& array : kArrays) {
     const checkpoint::Slice all = array.slice(0, array.total);
     loaded.arrays[array.name].resize(all.bytes());
-    checkpoint::read_slice(complete, manifest, all, loaded.arrays[array.name]);
+    arrays.read(all, loaded.arrays[array.name]);
   }
   return loaded;
 }

@@ -8,11 +8,14 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 #include <random>
 
 #include "kernels/core/half.hpp"
 #include "kernels/core/view.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/sha256.hpp"
 #include "lib/checkpoint/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -109,7 +112,7 @@ TEST(Safetensors, TensorsComeBackInAnyType) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const StoredTensor& found = reader.tensors().at(tensors[i].name);
       EXPECT_EQ(found.shape, tensors[i].shape);
-      EXPECT_EQ(reader.read(found), wanted[i]);
+      EXPECT_EQ(reader.read(found, 0, found.count()), wanted[i]);
     }
   }
 }
@@ -154,7 +157,7 @@ TEST(Safetensors, AFlippedBitOfAValueIsFound) {
       const bool holds_it = tensor.begin <= bit / 8 && bit / 8 < tensor.begin + tensor.bytes();
       std::string said;
       try {
-        (void)reader.read(tensor);
+        (void)reader.read(tensor, 0, tensor.count());
       } catch (const Error& error) {
         said = error.what();
       }
@@ -188,6 +191,102 @@ TEST(Safetensors, WhatAHeaderMayNotSay) {
   EXPECT_THAT(refusal(with_header("[]", 0)), HasSubstr("no JSON object"));
   EXPECT_THAT(refusal(with_header(std::string(100'000, '['), 0)), HasSubstr("no JSON object"));
   EXPECT_THAT(refusal(std::string(8, '\xFF') + "{}"), HasSubstr("longer than the file"));
+}
+
+/// Bytes that this process has read.
+std::uint64_t bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string word;
+  std::uint64_t bytes = 0;
+  while (file >> word && word != "rchar:") file >> bytes;
+  file >> bytes;
+  return bytes;
+}
+
+/// A file of one tensor of 3.5 pieces, whose values count from 0.
+class Ranges : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kElements = 7 * kPiece / 8;
+
+  Ranges() {
+    SafetensorsWriter file(path_, {{"t", Dtype::fp32, {kElements}, 0, {}}});
+    std::vector<float> values(kElements);
+    std::iota(values.begin(), values.end(), 0.0F);
+    file.write(std::as_bytes(std::span(values)));
+    file.finish();
+  }
+
+  /// The file with its header changed, and the byte at `place` of its values.
+  void forge(const std::function<void(json&)>& change, std::optional<std::uint64_t> place = {}) {
+    const std::string bytes = read_all(path_);
+    std::string values = bytes.substr(bytes.size() - 4 * kElements);
+    json header = json::parse(bytes.substr(8, bytes.size() - 8 - values.size()));
+    change(header);
+    if (place) values[*place] = static_cast<char>(values[*place] ^ 1);
+    std::ofstream(path_, std::ios::binary) << with_header(header.dump(), 0) << values;
+  }
+
+  /// Reads and compares them; returns the bytes that were read for it.
+  [[nodiscard]] std::uint64_t read(std::uint64_t begin, std::uint64_t end) const {
+    const SafetensorsReader reader(path_);
+    const std::uint64_t before = bytes_read();
+    const std::vector<float> values = reader.read(reader.tensors().at("t"), begin, end);
+    const std::uint64_t after = bytes_read();
+    EXPECT_EQ(values.size(), end - begin);
+    for (std::uint64_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(values[i], static_cast<float>(begin + i));
+      if (values[i] != static_cast<float>(begin + i)) break;
+    }
+    return after - before;
+  }
+
+  test::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "f";
+};
+
+constexpr std::uint64_t kInPiece = kPiece / 4;  // elements
+constexpr std::uint64_t kAround = 1 << 12U;     // bytes of /proc/self/io itself
+
+TEST_F(Ranges, AreReadWithTheirPiecesAlone) {
+  EXPECT_LT(read(5, 7), kPiece + kAround);
+  EXPECT_LT(read(kInPiece, 2 * kInPiece), kPiece + kAround);
+  EXPECT_LT(read(kInPiece - 1, kInPiece + 1), 2 * kPiece + kAround);
+  EXPECT_LT(read(kElements - 1, kElements), kPiece / 2 + kAround);
+  EXPECT_LT(read(kElements, kElements), kAround);
+  EXPECT_GE(read(0, kElements), 4 * kElements);
+}
+
+TEST_F(Ranges, OfAFileWithoutDigestsAreReadAlone) {
+  forge([](json& header) { header.erase("__metadata__"); });
+  EXPECT_LT(read(5, 7), 8 + kAround);
+  EXPECT_LT(read(kInPiece - 1, 3 * kInPiece + 1), 2 * kPiece + 8 + kAround);
+}
+
+TEST_F(Ranges, AreCheckedByTheDigestsOfTheirPieces) {
+  forge([](json&) {}, kPiece + 17);
+  (void)read(0, kInPiece);
+  (void)read(2 * kInPiece, kElements);
+  EXPECT_THROW((void)read(kInPiece, kInPiece + 1), Error);
+  EXPECT_THROW((void)read(2 * kInPiece - 1, 2 * kInPiece + 1), Error);
+}
+
+TEST_F(Ranges, OfAFileWithOneDigestAreCheckedByIt) {
+  const auto with_one = [](json& header) {
+    Sha256 digest;
+    std::vector<float> values(kElements);
+    std::iota(values.begin(), values.end(), 0.0F);
+    digest.update(std::as_bytes(std::span(values)));
+    header["__metadata__"]["sha256 of t"] = digest.hex();
+  };
+  forge(with_one);
+  EXPECT_GE(read(5, 7), 4 * kElements);
+  forge(with_one, 4 * kElements - 1);
+  EXPECT_THROW((void)read(5, 7), Error);
+}
+
+TEST_F(Ranges, NeedTheDigestsOfAllPieces) {
+  forge([](json& header) { header["__metadata__"]["sha256 of t"] = std::string(2 * 64, '0'); });
+  EXPECT_THROW((void)read(5, 7), Error);
 }
 
 }  // namespace
