@@ -1,8 +1,8 @@
 #include "lib/zero/engine/executor.hpp"
 
 #include <algorithm>
+#include <bitset>
 #include <cstddef>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -137,20 +137,25 @@ class Executor::Execution {
     }
     clock_.waiting(compute, [&] {
       for (std::size_t i = 0; i < ops_.size(); ++i) finish(i);
-      for (const StreamId id : joined_streams()) executor_.join(id);
+      join_streams();
     });
     clock_.end(compute);
   }
 
  private:
-  /// Those of all operations but updates and refreshes: who needs what these make waits for them.
-  [[nodiscard]] std::set<StreamId> joined_streams() const {
-    std::set<StreamId> joined;
+  /// Makes compute wait for the streams of all operations but updates and refreshes: who needs what
+  /// these make waits for them.
+  void join_streams() const {
+    std::bitset<kStreams> joined;
     for (const Op& op : ops_) {
-      if (op.kind != OpKind::update && op.kind != OpKind::refresh)
-        joined.insert({op.stream, ends_on(op.stream)});
+      if (op.kind == OpKind::update || op.kind == OpKind::refresh) continue;
+      for (const StreamId id : {op.stream, ends_on(op.stream)}) {
+        joined.set(static_cast<std::size_t>(id));
+      }
     }
-    return joined;
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      if (joined[i]) executor_.join(static_cast<StreamId>(i));
+    }
   }
 
   void run_one(std::size_t index) {

@@ -37,7 +37,8 @@ View SecondaryPartition::shard(std::size_t unit) const {
 }
 
 ConstView SecondaryPartition::part_to_gather(std::size_t unit, std::size_t piece, View full,
-                                             std::uint64_t version, StreamHandle stream) const {
+                                             std::byte* staging, std::uint64_t version,
+                                             StreamHandle stream) const {
   if (shards_[unit].version != version) {
     throw std::logic_error("hpZ: the secondary shard of unit " + std::to_string(unit) +
                            " holds weight version " + std::to_string(shards_[unit].version) +
@@ -49,7 +50,15 @@ ConstView SecondaryPartition::part_to_gather(std::size_t unit, std::size_t piece
   // Transfers between GPUs are given memory of the device only. Nothing else lies there yet, and
   // the gather would put the part there as well.
   const View place = full.part(group_rank_ * count, count);
-  device_.memory_ops->convert(part, place, stream);
+  if (part.dtype == place.dtype) {
+    device_.memory_ops->copy(part, place, stream);
+    return place;
+  }
+  // Copied first: a kernel that converts it out of the host's memory would be slower than the copy
+  // engines, and take multiprocessors.
+  const View staged(staging, count, part.dtype, device_.memory);
+  device_.memory_ops->copy(part, staged, stream);
+  device_.memory_ops->convert(staged, place, stream);
   return place;
 }
 

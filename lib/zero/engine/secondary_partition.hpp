@@ -31,9 +31,11 @@ class SecondaryPartition {
   void set_version(std::size_t unit, std::uint64_t version) { shards_[unit].version = version; }
   /// The part that this rank gives to the gather of piece `piece` of `unit`, whose result is `full`
   /// (compute dtype): the piece itself or, where that lies on the host, its place in `full`, to
-  /// which `stream` brings it. Throws std::logic_error unless the shard has `version`.
+  /// which `stream` brings it, by `staging` (staged_part_bytes()) where it has another dtype.
+  /// Throws std::logic_error unless the shard has `version`.
   [[nodiscard]] ConstView part_to_gather(std::size_t unit, std::size_t piece, View full,
-                                         std::uint64_t version, StreamHandle stream) const;
+                                         std::byte* staging, std::uint64_t version,
+                                         StreamHandle stream) const;
   [[nodiscard]] std::size_t bytes() const;
 
  private:

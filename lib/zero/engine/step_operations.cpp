@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/defect.hpp"
+#include "lib/zero/plan/collective_plans.hpp"
 #include "lib/zero/plan/draw_keys.hpp"
 
 namespace zeropp::zero {
@@ -57,10 +58,12 @@ Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
   const View full = memory_.gathered(op);
   const std::size_t count = full.count / pieces.size();
   std::span<std::byte> workspace = memory_.workspace(op);
+  std::byte* const staging = workspace.data();  // of one piece after the other
+  workspace = workspace.subspan(staged_part_bytes(context_.options, context_.units()[op.index]));
   for (std::size_t k = 0; k < pieces.size(); ++k) {
     const View piece = full.part(k * count, count);
     const ConstView part = memory_.secondary->part_to_gather(
-        op.index, k, piece, context_.progress.version, stream_of(op));
+        op.index, k, piece, staging, context_.progress.version, stream_of(op));
     pieces[k]->start(part, piece, workspace, stream_of(op));
     workspace = workspace.subspan(pieces[k]->workspace_bytes());
   }

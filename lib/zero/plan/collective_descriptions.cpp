@@ -49,6 +49,7 @@ WeightDescriptions::WeightDescriptions(const Options& options, const CodecTable&
         collective::describe_all_gather(options.secondary_gather_algorithm, {job, *job.secondary},
                                         secondary_gather(options, units[u], phase));
     repeat(*secondary.back(), units[u].secondary_pieces);
+    secondary.back()->workspace += staged_part_bytes(options, units[u]);
     if (!options.exchanges_differences()) continue;
     const collective::Ranks rail{job, job.rail};
     difference.back() = collective::describe_all_gather(

@@ -81,6 +81,12 @@ std::size_t staged_copy_bytes(const UnitPartition& unit) {
   return round_up(unit.secondary * size_of(unit.secondary_dtype), kPackingAlignment);
 }
 
+std::size_t staged_part_bytes(const Options& options, const UnitPartition& unit) {
+  if (!unit.secondary_on_host || unit.secondary_dtype == options.compute) return 0;
+  const std::size_t count = unit.secondary / unit.secondary_pieces;
+  return round_up(count * size_of(unit.secondary_dtype), kPackingAlignment);
+}
+
 std::size_t packing_bytes(const std::vector<UnitPartition>& units, const Bucket& bucket,
                           std::size_t world_size) {
   if (!is_packed(bucket)) return 0;

@@ -50,6 +50,9 @@ collective::AllGatherPlan copy_gather(const Options& options, const UnitPartitio
 /// Bytes of a secondary shard that lies on the host, and comes to the device to be brought up to
 /// date there: it lies before everything else of the exchange. 0 where it lies on the device.
 std::size_t staged_copy_bytes(const UnitPartition& unit);
+/// Bytes of the device that a piece of a unit's secondary shard takes before it is converted for
+/// its gather, where it comes from the host in another dtype than the weights are computed in.
+std::size_t staged_part_bytes(const Options& options, const UnitPartition& unit);
 /// Bytes of a shard's differences, which lie before the workspace of their gather.
 std::size_t difference_bytes(const Options& options, const UnitPartition& unit);
 
