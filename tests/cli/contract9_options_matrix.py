@@ -315,7 +315,7 @@ CHANGES = {
     "--seq-length": "12", "--vocab-size": "70", "--no-tied-head": None, "--held-out-fraction": "0.2",
     "--reduce-scatter-algorithm": "1-hop", "--no-zero-quantized-weights": None, "--model": "quadratic",
     "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--moments": "bf16", "--sgd-momentum": "0.9",
-    "--sgd-nesterov": None,
+    "--sgd-nesterov": None, "--adam-w-mode": None,
     "--no-zero-quantized-gradients": None, "--error-feedback": "intra", "--error-feedback-beta": "0.8",
     "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
     "--scheduler": "WarmupLR", "--warmup-min-lr": "0.0005", "--warmup-max-lr": "0.004", "--lr-warmup-iters": "3",
@@ -370,6 +370,7 @@ NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {
          "--cos-min-ratio": {"--scheduler": "WarmupCosineLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "5",
                              "--train-iters": "5"},
          "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"},
+         "--adam-w-mode": {"--optimizer": "Adam", "--weight-decay": "0.3"},
          "--gradient-dtype": {"--bf16": None},
          # Gradients of these runs overflow at 2^17, and not at 2^16.
          "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None},

@@ -12,6 +12,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/config/deepspeed_keys.hpp"
+#include "lib/config/deepspeed_reports.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
 #include "lib/config/resolve.hpp"
@@ -443,6 +444,35 @@ TEST(ConfigDeepSpeed, UnknownKeysAreRefusedWhereTheyMayBeMistakes) {
             "zero_optimization.zero_quantised_weights"}}) {
     EXPECT_EQ(Settled(text).keys(), std::vector<std::string>{key}) << text;
   }
+}
+
+/// Settings of the reports that concern a file on so many nodes of 8 ranks.
+std::vector<std::string> concerned(const std::string& text, int nodes) {
+  TrainConfig config;
+  auto table = options(config);
+  read_text(text, "x.json", table);
+  resolve(config, table, machine(nodes, 8));
+  std::vector<std::string> settings;
+  for (const DeepSpeedReport& report : deepspeed_reports()) {
+    EXPECT_FALSE(report.seen.empty() || report.versions.empty() || report.threads.empty());
+    if (report.concerns(config, nodes)) settings.push_back(report.setting);
+  }
+  return settings;
+}
+
+TEST(ConfigDeepSpeed, ReportsConcernWhatTheyName) {
+  const std::string qwz = R"({"zero_optimization":{"zero_quantized_weights":true},)";
+  EXPECT_THAT(concerned("{}", 3), testing::IsEmpty());
+  EXPECT_THAT(concerned(qwz + R"("bf16":{"enabled":true}})", 4),
+              testing::ElementsAre("qwZ in bf16"));
+  EXPECT_THAT(concerned(qwz + R"("fp16":{"enabled":true}})", 3),
+              testing::ElementsAre("qwZ on a number of nodes that is no power of 2"));
+  EXPECT_THAT(concerned(R"({"zero_optimization":{"zero_hpz_partition_size":8,
+                            "offload_optimizer":{"device":"cpu"}}})",
+                        4),
+              testing::ElementsAre("hpZ with offload", "hpZ", "hpZ", "hpZ"));
+  EXPECT_THAT(concerned(R"({"zero_optimization":{"mics_shard_size":8}})", 4),
+              testing::ElementsAre("MiCS under Hugging Face or Lightning"));
 }
 
 TEST(ConfigDeepSpeed, ADotInANameDividesNothing) {
