@@ -12,6 +12,7 @@ struct Options {
   std::size_t num_layers = 2;
   std::size_t hidden_size = 64;
   std::size_t num_attention_heads = 4;
+  std::size_t mlp_width = 0;  ///< 0: four times hidden_size. Plans alone set it, no option
   std::size_t seq_length = 64;
   std::size_t vocab_size = 0;          ///< 0: the token source's
   bool tied_head = true;               ///< the head reads the token embedding again
@@ -19,6 +20,11 @@ struct Options {
   std::size_t recompute_interval = 1;  ///< so many blocks one, from the first on
   bool cpu_checkpointing = false;      ///< these inputs wait for backward on the host
 };
+
+/// Width of the MLP of a block.
+inline std::size_t mlp_width(const Options& options) {
+  return options.mlp_width > 0 ? options.mlp_width : 4 * options.hidden_size;
+}
 
 /// Whether a block keeps its input alone.
 inline bool recomputes(const Options& options, std::size_t block) {

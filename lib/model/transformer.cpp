@@ -129,6 +129,7 @@ void Transformer::backward(std::size_t layer, std::span<const ConstView> weights
 
 void Transformer::fill(const nn::NnContext& context, std::size_t block, ConstView weights) {
   const std::size_t hidden = options_.hidden_size;
+  const std::size_t wide = mlp_width(options_);
   BlockActivations& a = activations_.inside(block);
   const View input = activations_.residual[block];
   const auto w = [&](BlockTensor tensor) { return tensor_of(units_[block + 1], weights, tensor); };
@@ -143,8 +144,8 @@ void Transformer::fill(const nn::NnContext& context, std::size_t block, ConstVie
 
   ops_.layernorm_forward(context, rows(), hidden, a.middle, w(kLn2Weight), w(kLn2Bias), a.ln_2,
                          a.ln_2_mean, a.ln_2_rstd);
-  ops_.linear_gelu_forward(context, linear(hidden, 4 * hidden), a.ln_2, w(kFcWeight), w(kFcBias),
-                           a.fc, a.gelu);
+  ops_.linear_gelu_forward(context, linear(hidden, wide), a.ln_2, w(kFcWeight), w(kFcBias), a.fc,
+                           a.gelu);
   a.block = block;
 }
 
@@ -152,11 +153,10 @@ void Transformer::forward_block(const nn::NnContext& context, std::size_t block,
                                 ConstView weights) {
   if (train_) kept_inputs_.keep(block, context.stream);
   fill(context, block, weights);
-  const std::size_t hidden = options_.hidden_size;
   const BlockActivations& a = activations_.inside(block);
   const zero::Unit& unit = units_[block + 1];
   kept_inputs_.await(block + 1, context.stream);
-  ops_.linear_forward(context, linear(4 * hidden, hidden), a.gelu,
+  ops_.linear_forward(context, linear(mlp_width(options_), options_.hidden_size), a.gelu,
                       tensor_of(unit, weights, kMlpWeight), tensor_of(unit, weights, kMlpBias),
                       a.middle, activations_.residual[block + 1]);
 }
@@ -166,6 +166,7 @@ void Transformer::forward_block(const nn::NnContext& context, std::size_t block,
 void Transformer::backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
                                  const zero::Gradient& gradient) {
   const std::size_t hidden = options_.hidden_size;
+  const std::size_t wide = mlp_width(options_);
   const BlockActivations& a = activations_.inside(block);
   kept_inputs_.await(block, context.stream);
   if (a.block != block) {
@@ -179,9 +180,9 @@ void Transformer::backward_block(const nn::NnContext& context, std::size_t block
     return tensor_of(units_[block + 1], gradient.values, tensor);
   };
 
-  ops_.linear_backward(context, linear(4 * hidden, hidden), shared.d_residual, a.gelu,
-                       w(kMlpWeight), a.fc, shared.d_wide, add, d(kMlpWeight), d(kMlpBias));
-  ops_.linear_backward(context, linear(hidden, 4 * hidden), shared.d_wide, a.ln_2, w(kFcWeight), {},
+  ops_.linear_backward(context, linear(wide, hidden), shared.d_residual, a.gelu, w(kMlpWeight),
+                       a.fc, shared.d_wide, add, d(kMlpWeight), d(kMlpBias));
+  ops_.linear_backward(context, linear(hidden, wide), shared.d_wide, a.ln_2, w(kFcWeight), {},
                        shared.d_hidden, add, d(kFcWeight), d(kFcBias));
   ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, a.middle, w(kLn2Weight),
                           a.ln_2_mean, a.ln_2_rstd, true, shared.d_residual, add, d(kLn2Weight),

@@ -47,15 +47,15 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   }
   for (View* const view : {&ln_f, &d_residual, &d_hidden}) matrix(*view, hidden);
   matrix(logits, ops.logits_stride(context.vocab_size));
-  matrix(d_wide, 4 * hidden);
+  matrix(d_wide, wide_gradient(options));
   for (View* const view : {&ln_f_mean, &ln_f_rstd, &row_loss}) column(*view);
   for (BlockActivations& block : blocks) {
     for (View* const view : {&block.ln_1, &block.attention, &block.middle, &block.ln_2}) {
       matrix(*view, hidden);
     }
     matrix(block.qkv, 3 * hidden);
-    matrix(block.fc, 4 * hidden);
-    matrix(block.gelu, 4 * hidden);
+    matrix(block.fc, mlp_width(options));
+    matrix(block.gelu, mlp_width(options));
     for (View* const view :
          {&block.ln_1_mean, &block.ln_1_rstd, &block.ln_2_mean, &block.ln_2_rstd}) {
       column(*view);

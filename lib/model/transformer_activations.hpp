@@ -1,7 +1,7 @@
 // The memory of a transformer between forward and backward: one buffer, allocated once for the
 // largest micro-batch and reused by every micro-batch and evaluation. R = sequences * length rows,
-// C = hidden size, V = logits_stride(vocabulary). Row-major; matrices are of the back end's
-// activation dtype, what holds one value a row is fp32.
+// C = hidden size, M = mlp_width(), V = logits_stride(vocabulary). Row-major; matrices are of the
+// back end's activation dtype, what holds one value a row is fp32.
 //
 // With recompute_activations (Chen et al., arXiv 1604.06174) the residual stream between blocks is
 // all that a forward pass leaves behind of every recompute_interval-th block; what lies inside
@@ -26,7 +26,7 @@ struct BlockActivations {
   View attention;                   ///< [R, C]
   View middle;                      ///< [R, C] residual stream between attention and MLP
   View ln_2, ln_2_mean, ln_2_rstd;  ///< [R, C], [R], [R]
-  View fc, gelu;                    ///< [R, 4C]
+  View fc, gelu;                    ///< [R, M]
   std::size_t block = 0;            ///< whose content this is; set by who fills it
 };
 
@@ -48,7 +48,7 @@ struct TransformerActivations {
   View row_loss;                    ///< [R]
   View d_residual;                  ///< [R, C] gradient of the residual stream, from the top down
   View d_hidden;                    ///< [R, C] gradient inside a block
-  View d_wide;                      ///< [R, 4C] gradient inside a block
+  View d_wide;                      ///< [R, max(3C, M)] gradient inside a block
 
   /// Bytes of the activations; in closed form activation_bytes() of transformer_sizes.hpp.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }

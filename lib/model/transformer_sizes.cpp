@@ -22,13 +22,14 @@ const Options& representable(const Options& options, const Sizing& sizing) {
   constexpr double kInteger = std::numeric_limits<std::int32_t>::max();
   const double rows = real(sizing.micro_batch) * real(options.seq_length);
   const double hidden = real(options.hidden_size);
+  const double wide = real(mlp_width(options));
   const double scores = real(options.num_attention_heads) * real(options.seq_length);
   refuse_above(kInteger, rows, "tokens of a micro-batch", "--micro-batch-size or --seq-length");
   refuse_above(kInteger, real(sizing.vocab_size), "the vocabulary", "--vocab-size");
-  refuse_above(kInteger, 4 * hidden, "the width of the MLP", "--hidden-size");
-  const double values =
-      real(options.num_layers + 1) * (rows * (32 * hidden + scores) + 16 * hidden * hidden) +
-      (rows + 4 * hidden) * (real(sizing.vocab_size) + real(options.seq_length));
+  refuse_above(kInteger, wide, "the width of the MLP", "--hidden-size");
+  const double values = real(options.num_layers + 1) * (rows * (20 * hidden + 3 * wide + scores) +
+                                                        2 * hidden * (4 * hidden + wide)) +
+                        (rows + 4 * hidden) * (real(sizing.vocab_size) + real(options.seq_length));
   refuse_above(0x1p56, values, "the values of weights and activations",
                "--num-layers, --hidden-size or --seq-length");
   return options;
@@ -45,7 +46,7 @@ std::size_t workspace_elements(const Options& options, const Sizing& sizing, boo
   return std::max(
       {ops.embedding_workspace({sizing.micro_batch, options.seq_length, vocab, hidden}),
        ops.layernorm_workspace(rows, hidden), linear(hidden, 3 * hidden), linear(hidden, hidden),
-       linear(hidden, 4 * hidden), linear(4 * hidden, hidden),
+       linear(hidden, mlp_width(options)), linear(mlp_width(options), hidden),
        linear(hidden, vocab, ops.logits_stride(vocab)),
        ops.attention_workspace(largest_attention(options, sizing, causal), sizing.compute)});
 }
@@ -69,6 +70,10 @@ std::size_t activation_sets(const Options& options) {
   return options.num_layers - sharing + std::min<std::size_t>(sharing, 1);
 }
 
+std::size_t wide_gradient(const Options& options) {
+  return std::max(mlp_width(options), 3 * options.hidden_size);
+}
+
 std::size_t activation_bytes(const Options& options, const Sizing& sizing, bool causal) {
   const nn::NnSizes& ops = sizing.sizes;
   const std::size_t rows = sizing.micro_batch * options.seq_length;
@@ -79,8 +84,8 @@ std::size_t activation_bytes(const Options& options, const Sizing& sizing, bool 
   const std::size_t saved =
       ops.attention_saved_bytes(largest_attention(options, sizing, causal), sizing.compute);
   return (options.num_layers + 4 * sets + 4 - offloaded_inputs(options)) * matrix(hidden) +
-         sets * matrix(3 * hidden) + (2 * sets + 1) * matrix(4 * hidden) +
-         matrix(ops.logits_stride(sizing.vocab_size)) +
+         sets * matrix(3 * hidden) + 2 * sets * matrix(mlp_width(options)) +
+         matrix(wide_gradient(options)) + matrix(ops.logits_stride(sizing.vocab_size)) +
          (4 * sets + 3) * aligned_bytes(rows * sizeof(float)) + sets * aligned_bytes(saved);
 }
 

@@ -28,10 +28,14 @@ std::size_t aligned_bytes(std::size_t bytes);
 /// for each of the others.
 std::size_t activation_sets(const Options& options);
 
+/// Columns of the gradient inside a block, of the MLP and of attention in turn.
+std::size_t wide_gradient(const Options& options);
+
 /// TransformerActivations::bytes(), with A(n) = n rounded up to 256, a the bytes of an activation,
-/// L blocks, S = L sets of views inside blocks (1 for all that recompute), and V' the stride of the
-/// logits: (L + 4 S + 4 - offloaded_inputs()) A(aRC) + S A(3aRC) + (2 S + 1) A(4aRC) + A(aRV')
-/// + (4 S + 3) A(4R) + S A(what attention saves).
+/// L blocks, S = L sets of views inside blocks (1 for all that recompute), M the width of the MLP,
+/// and V' the stride of the logits: (L + 4 S + 4 - offloaded_inputs()) A(aRC) + S A(3aRC) + 2 S
+/// A(aRM)
+/// + A(aR max(3C, M)) + A(aRV') + (4 S + 3) A(4R) + S A(what attention saves).
 std::size_t activation_bytes(const Options& options, const Sizing& sizing, bool causal);
 
 /// Bytes that KeptInputs has on the host for inputs of `input_bytes` each: offloaded_inputs() times

@@ -32,6 +32,7 @@ zero::Unit written_once(zero::Unit unit) {
 
 zero::Unit block_unit(const Options& options, std::size_t block) {
   const std::size_t hidden = options.hidden_size;
+  const std::size_t wide = mlp_width(options);
   const float residual = kSpread / std::sqrt(2.0F * static_cast<float>(options.num_layers));
   const std::string prefix = "h." + std::to_string(block);
   return written_once(zero::layout_unit(
@@ -42,10 +43,23 @@ zero::Unit block_unit(const Options& options, std::size_t block) {
        matrix(prefix + ".attn.proj.weight", hidden, hidden, residual),
        vector(prefix + ".attn.proj.bias", hidden, 0.0F),
        vector(prefix + ".ln_2.weight", hidden, 1.0F), vector(prefix + ".ln_2.bias", hidden, 0.0F),
-       matrix(prefix + ".mlp.fc.weight", 4 * hidden, hidden, kSpread),
-       vector(prefix + ".mlp.fc.bias", 4 * hidden, 0.0F),
-       matrix(prefix + ".mlp.proj.weight", hidden, 4 * hidden, residual),
+       matrix(prefix + ".mlp.fc.weight", wide, hidden, kSpread),
+       vector(prefix + ".mlp.fc.bias", wide, 0.0F),
+       matrix(prefix + ".mlp.proj.weight", hidden, wide, residual),
        vector(prefix + ".mlp.proj.bias", hidden, 0.0F)}));
+}
+
+/// Weights of a block's four matrices.
+double block_matrices(const Options& options) {
+  const auto hidden = static_cast<double>(options.hidden_size);
+  return 2.0 * hidden * (2.0 * hidden + static_cast<double>(mlp_width(options)));
+}
+
+/// Operations a token that a block does again: those of its forward but for the last product.
+double recomputed_flops(const Options& options) {
+  const auto hidden = static_cast<double>(options.hidden_size);
+  return 2.0 * hidden * (4.0 * hidden + static_cast<double>(mlp_width(options))) +
+         4.0 * static_cast<double>(options.seq_length) * hidden;
 }
 
 }  // namespace
@@ -81,7 +95,7 @@ double transformer_flops_per_token(const Options& options, std::size_t vocab_siz
   const auto hidden = static_cast<double>(options.hidden_size);
   const auto blocks = static_cast<double>(options.num_layers);
   const double matrices =
-      blocks * 12.0 * hidden * hidden + static_cast<double>(vocab_size) * hidden;
+      blocks * block_matrices(options) + static_cast<double>(vocab_size) * hidden;
   return 6.0 * matrices + 12.0 * blocks * static_cast<double>(options.seq_length) * hidden;
 }
 
@@ -89,17 +103,15 @@ double transformer_hardware_flops_per_token(const Options& options, std::size_t 
   const double once = transformer_flops_per_token(options, vocab_size);
   const std::size_t recomputing = recomputing_blocks(options);
   if (recomputing == 0) return once;
-  const auto hidden = static_cast<double>(options.hidden_size);
-  const auto length = static_cast<double>(options.seq_length);
   const auto again = static_cast<double>(recomputing - 1);  // the last is still there
-  return once + again * (16.0 * hidden * hidden + 4.0 * length * hidden);
+  return once + again * recomputed_flops(options);
 }
 
 std::vector<LayerFlops> transformer_layer_flops(const Options& options, std::size_t vocab_size) {
   const auto hidden = static_cast<double>(options.hidden_size);
   const auto length = static_cast<double>(options.seq_length);
-  const double block = 72.0 * hidden * hidden + 12.0 * length * hidden;
-  const double again = 16.0 * hidden * hidden + 4.0 * length * hidden;
+  const double block = 6.0 * block_matrices(options) + 12.0 * length * hidden;
+  const double again = recomputed_flops(options);
   const double head = 6.0 * static_cast<double>(vocab_size) * hidden;
   std::vector<LayerFlops> flops{{}};  // the embedding looks up and adds
   std::size_t left = recomputing_blocks(options);

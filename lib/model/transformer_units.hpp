@@ -34,14 +34,14 @@ enum HeadTensor : std::size_t { kLnFWeight, kLnFBias, kHeadWeight };
 std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size);
 std::vector<zero::Layer> transformer_layers(const Options& options);
 
-/// Operations a token: 6 (12 L C^2 + V C) + 12 L T C. They are two for the multiply and add of each
-/// weight of a matrix in forward and four in backward, and the same for the scores and sums of
-/// attention over all T positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is
-/// counted).
+/// Operations a token: 6 (L (4 C^2 + 2 C M) + V C) + 12 L T C, M = mlp_width(). They are two for
+/// the multiply and add of each weight of a matrix in forward and four in backward, and the same
+/// for the scores and sums of attention over all T positions (PaLM's formula, arXiv 2204.02311
+/// appendix B; the masked half is counted).
 double transformer_flops_per_token(const Options& options, std::size_t vocab_size);
-/// Operations that the hardware does: with K blocks that recompute (K - 1) (16 C^2 + 4 T C) more
-/// than transformer_flops_per_token(). They are two for each weight of a block's products but its
-/// last, and attention's forward, in all of the blocks but the last.
+/// Operations that the hardware does: with K blocks that recompute (K - 1) (8 C^2 + 2 C M + 4 T C)
+/// more than transformer_flops_per_token(). They are two for each weight of a block's products but
+/// its last, and attention's forward, in all of the blocks but the last.
 double transformer_hardware_flops_per_token(const Options& options, std::size_t vocab_size);
 
 /// Operations of each layer of transformer_layers().

@@ -22,6 +22,7 @@ class Transformer {
       : gpu_(gpu),
         rows_(micro_batch * model.seq_length),
         width_(model.hidden_size),
+        wide_(model::mlp_width(model)),
         vocab_(model.vocab_size),
         bytes_(static_cast<double>(size_of(compute))),
         attention_(nearest_attention(gpu, model.seq_length,
@@ -38,13 +39,13 @@ class Transformer {
   /// `again`: backward fills a block's activations first, all but its last product's output.
   [[nodiscard]] LayerCost block(bool again) const {
     const double filled = product_forward(width_, 3 * width_) + product_forward(width_, width_) +
-                          product_forward(width_, 4 * width_) +
-                          attention_work_ / attention_.forward + 2 * layernorm_forward();
-    const double backward =
-        product_backward(width_, 3 * width_) + product_backward(width_, width_) +
-        product_backward(width_, 4 * width_) + product_backward(4 * width_, width_) +
-        2.5 * attention_work_ / attention_.backward + 2 * layernorm_backward();
-    return in_step({filled + product_forward(4 * width_, width_), backward + (again ? filled : 0)});
+                          product_forward(width_, wide_) + attention_work_ / attention_.forward +
+                          2 * layernorm_forward();
+    const double backward = product_backward(width_, 3 * width_) +
+                            product_backward(width_, width_) + product_backward(width_, wide_) +
+                            product_backward(wide_, width_) +
+                            2.5 * attention_work_ / attention_.backward + 2 * layernorm_backward();
+    return in_step({filled + product_forward(wide_, width_), backward + (again ? filled : 0)});
   }
 
   /// Mean rest, in seconds, of what a kernel finds when it comes at any time: sum d^2 / (2 sum d)
@@ -57,7 +58,7 @@ class Transformer {
       squares += seconds * seconds / kernels;
     };
     for (const auto& [in, out] : {std::pair{width_, 3 * width_}, std::pair{width_, width_},
-                                  std::pair{width_, 4 * width_}, std::pair{4 * width_, width_}}) {
+                                  std::pair{width_, wide_}, std::pair{wide_, width_}}) {
       add(product_forward(in, out), 1);
       add(product_backward(in, out), 2);
     }
@@ -96,6 +97,7 @@ class Transformer {
   const Gpu& gpu_;
   std::size_t rows_;
   std::size_t width_;
+  std::size_t wide_;
   std::size_t vocab_;
   double bytes_;
   const AttentionRate& attention_;

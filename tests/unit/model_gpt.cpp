@@ -104,14 +104,18 @@ TEST(Gpt, FirstLossIsLogOfTheVocabulary) {
   EXPECT_NEAR(fixture.local.forward(fixture.batch(2, 9, 1), false), std::log(257.0), 0.1);
 }
 
-class Gradient : public testing::TestWithParam<std::tuple<bool, std::size_t>> {};
+/// Tied head, heads, width of the MLP: narrower than the values of attention, and wider.
+class Gradient : public testing::TestWithParam<std::tuple<bool, std::size_t, std::size_t>> {};
 INSTANTIATE_TEST_SUITE_P(, Gradient,
-                         testing::Combine(testing::Bool(), testing::Values(1U, 3U, 4U)));
+                         testing::Combine(testing::Bool(), testing::Values(1U, 3U, 4U),
+                                          testing::Values(0U, 17U, 130U)));
 
 /// Central differences of the loss along a random direction in each tensor.
 TEST_P(Gradient, AgreesWithFiniteDifferences) {
-  const auto [tied, heads] = GetParam();
-  Fixture fixture(small(tied, heads));
+  const auto [tied, heads, mlp_width] = GetParam();
+  Options options = small(tied, heads);
+  options.mlp_width = mlp_width;
+  Fixture fixture(options);
   const zero::Batch batch = fixture.batch(2, 9, 3);
   fixture.local.forward(batch, true);
   fixture.local.backward();
@@ -463,6 +467,12 @@ TEST(Gpt, FlopsPerToken) {
   const Fixture recomputed(options);
   EXPECT_DOUBLE_EQ(recomputed.gpt.hardware_flops_per_token(),
                    recomputed.gpt.flops_per_token() + 2 * (16.0 * 24 * 24 + 4.0 * 9 * 24));
+  options.mlp_width = 50;
+  const Fixture narrow(options);
+  EXPECT_DOUBLE_EQ(narrow.gpt.flops_per_token(),
+                   6.0 * (3 * (4 * 24 * 24 + 2 * 24 * 50) + 13 * 24) + 12.0 * 3 * 9 * 24);
+  EXPECT_DOUBLE_EQ(narrow.gpt.hardware_flops_per_token() - narrow.gpt.flops_per_token(),
+                   2 * (8.0 * 24 * 24 + 2.0 * 24 * 50 + 4.0 * 9 * 24));
   const Fixture fixture(small(true));
   EXPECT_EQ(fixture.gpt.hardware_flops_per_token(), fixture.gpt.flops_per_token());
   EXPECT_DOUBLE_EQ(fixture.gpt.flops_per_token(),
