@@ -19,7 +19,7 @@ namespace {
 ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app::Call& call) {
   const app::OutputLock lock = app::preflight_outputs(call);
   plan::PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
-  run.use_codecs_of(job.step);
+  run.plan_step(job.step);
   warn_of_limit(run);
   warn_of_hpz(run);
   const plan::Estimate made = plan::estimate(run);

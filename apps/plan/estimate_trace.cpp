@@ -77,7 +77,7 @@ trace::Group traffic_group(const plan::Estimate& e) {
   return {"traffic",
           {},
           {column("phase", "",
-                  "Of an ordinary step, and as a whole; of it what is modelled; of a step with "
+                  "Of the planned step, and as a whole; of it what is modelled; of a step with "
                   "weights that an evaluation gathered; before the first step; of an evaluation's "
                   "first micro-batch",
                   rows, &PhaseRow::phase),
@@ -106,7 +106,7 @@ trace::Group collectives_group(const std::vector<plan::PlannedCollective>& plann
            column("path", "", "Of a reduction that encodes again", rows, &Row::path),
            column("modelled", "bool", "Bytes are the closed form of a ring", rows,
                   [](const Row& row) { return std::uint64_t{row.modelled ? 1U : 0U}; }),
-           column("calls", "calls", "Of each rank, in an ordinary step", rows, &Row::calls),
+           column("calls", "calls", "Of each rank, in the planned step", rows, &Row::calls),
            column("wire_bytes_intra", "bytes", "Over all ranks", rows, &Row::wire_bytes_intra),
            column("wire_bytes_inter", "bytes", "Over all ranks", rows, &Row::wire_bytes_inter),
            column("messages_intra", "messages", "Over all ranks", planned,

@@ -1,7 +1,5 @@
 #include "apps/plan/flags_text.hpp"
 
-#include <algorithm>
-
 #include "lib/config/options.hpp"
 
 namespace zeropp::plan_app {
@@ -32,21 +30,20 @@ std::string flags_text(const config::TrainConfig& config,
                        const std::vector<config::Option>& given) {
   config::TrainConfig own = config;
   config::TrainConfig defaults;
-  const std::vector<config::Option> options = config::options(own);
-  const std::vector<config::Option> before = config::options(defaults);
+  std::vector<config::Option> options = config::options(own);
+  std::vector<config::Option> before = config::options(defaults);
   std::string text;
   for (const std::string_view path : paths) {
-    const auto option = std::ranges::find(options, path, &config::Option::path);
-    const auto other = std::ranges::find(before, path, &config::Option::path);
-    if (option->in_effect && !option->in_effect()) continue;
+    const config::Option& option = config::option_at(options, path);
+    if (option.in_effect && !option.in_effect()) continue;
     if (config::is_given(given, path)) continue;
-    const nlohmann::json value = config::value_of(*option);
-    if (value == config::value_of(*other)) continue;
+    const nlohmann::json value = config::value_of(option);
+    if (value == config::value_of(config::option_at(before, path))) continue;
     if (!text.empty()) text += ' ';
     if (value.is_boolean()) {
-      text += value.get<bool>() ? option->flag : "--no-" + option->flag.substr(2);
+      text += value.get<bool>() ? option.flag : "--no-" + option.flag.substr(2);
     } else {
-      text += option->flag + ' ' + (value.is_string() ? value.get<std::string>() : value.dump());
+      text += option.flag + ' ' + (value.is_string() ? value.get<std::string>() : value.dump());
     }
   }
   return text;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
+#include <optional>
+#include <string_view>
 
 #include "lib/app/registries.hpp"
 #include "lib/base/error.hpp"
@@ -33,6 +36,7 @@ void take_sizes(model::Options& model, const model::Options& named,
   take("zeropp.model.seq_length", &model::Options::seq_length);
   take("zeropp.model.vocab_size", &model::Options::vocab_size);
   take("zeropp.model.tied_head", &model::Options::tied_head);
+  model.mlp_width = named.mlp_width;
 }
 
 void require_sizes(const Job& job, const std::vector<config::Option>& given) {
@@ -64,9 +68,64 @@ void take_model(Job& job, const std::vector<config::Option>& given) {
   }
   if (!job.model_preset.empty())
     return take_sizes(model, plan::model_preset(job.model_preset), given);
-  const plan::HfModel read = plan::read_hf_config(job.hf_config);
+  const bool has_length = config::is_given(given, "zeropp.model.seq_length");
+  const plan::HfModel read = plan::read_hf_config(
+      job.hf_config, has_length ? std::optional(model.seq_length) : std::nullopt);
   take_sizes(model, read.model, given);
+  job.hf_dtype = read.dtype;
   log::info(read.note);
+  if (!read.warning.empty()) log::warn(read.warning);
+  if (!config::is_given(given, "zeropp.model.hidden_size")) return;
+  model.mlp_width = 0;
+  log::warn(
+      fmt::format("--hidden-size {} replaces the width of {}: blocks are a GPT's of that "
+                  "width, and their parameters are not counted from the file",
+                  model.hidden_size, job.hf_config));
+}
+
+/// A file may be of a run that begins with them.
+void refuse_read_weights(const std::vector<config::Option>& given) {
+  for (const config::Option& option : given) {
+    const bool is_read =
+        option.path == "zeropp.checkpoint.load" || option.path == "zeropp.checkpoint.weights";
+    if (!is_read || !option.given || !option.key.empty()) continue;
+    throw Error(ExitCode::usage,
+                fmt::format("{} would have no effect: a plan reads no checkpoint and no weights: "
+                            "leave it out",
+                            option.flag));
+  }
+}
+
+bool is_automatic(const std::vector<config::Option>& given, std::string_view path) {
+  return std::ranges::any_of(given, [&](const config::Option& option) {
+    return option.path == path && option.is_automatic;
+  });
+}
+
+/// Takes what "auto" stands for as a precision: that of the model's weights, else bf16, which is
+/// what is trained in today. The program that DeepSpeed is called by decides it there.
+void take_precision(Job& job, const std::vector<config::Option>& given) {
+  config::TrainConfig& config = job.config;
+  const bool bf16 = is_automatic(given, "bf16.enabled");
+  const bool fp16 = is_automatic(given, "fp16.enabled");
+  if (config.bf16 || config.fp16 || !(bf16 || fp16)) return;
+  const char* const key = bf16 ? "bf16.enabled" : "fp16.enabled";
+  if (job.hf_dtype == "float32") {
+    log::info(
+        fmt::format("{} is \"auto\": fp32 is planned, as {} has its weights; --bf16 or --fp16 "
+                    "plans another precision",
+                    key, job.hf_config));
+    return;
+  }
+  config.fp16 = fp16 && (!bf16 || job.hf_dtype == "float16");
+  config.bf16 = !config.fp16;
+  const bool of_weights = job.hf_dtype == (config.bf16 ? "bfloat16" : "float16");
+  log::info(
+      fmt::format("{} is \"auto\": {} is planned, {}; --{} or --no-{} plans another precision", key,
+                  config.bf16 ? "bf16" : "fp16",
+                  of_weights ? "as " + job.hf_config + " has its weights"
+                             : "since nothing says which precision is meant",
+                  config.bf16 ? "fp16" : "bf16", config.bf16 ? "bf16" : "fp16"));
 }
 }  // namespace
 
@@ -90,7 +149,7 @@ std::vector<config::Option> options(Job& job) {
        .other_flags = {"--gpus-per-node"},
        .nicknames = {"gpus", "num-gpus", "nproc-per-node"},
        .field = &job.ranks_per_node,
-       .help = "Ranks, and with the back end cuda GPUs, of a node; "
+       .help = "Ranks, with the back end cuda GPUs, of a node (--gpus-per-node); "
                "0: as zeropp.node_size says, or 8",
        .range = config::between(0, kMostRanksPerNode)},
       {.path = "plan.step",
@@ -145,7 +204,12 @@ comm::Topology topology_of(Job& job) {
 
 void take_job(Job& job, const std::vector<config::Option>& given) {
   take_model(job, given);
-  if (!config::is_given(given, "plan.step")) job.step = plan::ordinary_step(job.config.zero);
+  take_precision(job, given);
+  refuse_read_weights(given);
+  if (config::is_given(given, "plan.step")) return;
+  // The step before which no evaluation gathers the weights, where there is one.
+  const bool evaluates = job.config.zero.stage == 3 && job.config.evaluation_interval > 1;
+  job.step = std::max<std::size_t>(plan::ordinary_step(job.config.zero), evaluates ? 1 : 0);
 }
 
 std::string batch_text(const Job& job, const std::vector<config::Option>& given) {
@@ -166,9 +230,23 @@ std::string vocabulary_text(const Job& job) {
       data::vocab_size(config.data));
 }
 
+std::string step_text(const Job& job) {
+  const config::TrainConfig& config = job.config;
+  if (config.evaluation_interval == 0 || !config.zero.has_secondary()) return "";
+  if (job.step % config.evaluation_interval == 0) {
+    return fmt::format("Step {} is planned: an evaluation right before it gathered its weights",
+                       job.step);
+  }
+  return fmt::format(
+      "Step {} is planned; a step right after an evaluation, as --step {}, finds its weights "
+      "gathered",
+      job.step, config.evaluation_interval);
+}
+
 std::string assumptions_text(const Job& job, const std::vector<config::Option>& given) {
   std::string text;
-  for (const std::string& sentence : {batch_text(job, given), vocabulary_text(job)}) {
+  for (const std::string& sentence :
+       {batch_text(job, given), vocabulary_text(job), step_text(job)}) {
     if (!sentence.empty()) text += sentence + ".\n";
   }
   return text;

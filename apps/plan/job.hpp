@@ -22,6 +22,7 @@ struct Job {
   std::size_t step = 0;            ///< steps before the one that is planned
   std::string model_preset;        ///< of lib/plan/model_presets.hpp; empty: none
   std::string hf_config;           ///< file of lib/plan/hf_config.hpp; empty: none
+  std::string hf_dtype;            ///< of the weights that it is of; empty: it does not say
 };
 
 /// Number of ranks a node where nothing says how many there are.
@@ -37,10 +38,11 @@ std::vector<config::Option> options(Job& job);
 comm::Topology topology_of(Job& job);
 
 /// Takes what other options follow from, first of all: the sizes that --model-preset or --hf-config
-/// names, but for those that `given` decides; and with weight differences at stage 3 the second
-/// step, unless `given` says which, for the first one sends whole weights. Throws Error: for both
-/// names, for a model that is no transformer, where the file cannot be read, and where nobody gave
-/// the size of a transformer.
+/// names, but for those that `given` decides; the precision that "auto" stands for; and the step,
+/// unless `given` says which: the second with weight differences at stage 3, for the first one
+/// sends whole weights, and with evaluations, for one is before the first. Throws Error: for both
+/// names, for a model that is no transformer, where the file cannot be read, where nobody gave the
+/// size of a transformer, and for a flag that names weights to begin with.
 void take_job(Job& job, const std::vector<config::Option>& given);
 
 /// Sentence about the batch that is planned where `given` says none, without a full stop; else
@@ -51,7 +53,11 @@ std::string batch_text(const Job& job, const std::vector<config::Option>& given)
 /// a full stop; else empty.
 std::string vocabulary_text(const Job& job);
 
-/// Both, each in a line of its own.
+/// Sentence about evaluations that the planned step, or another one, comes after, without a full
+/// stop; else empty.
+std::string step_text(const Job& job);
+
+/// All three, each in a line of its own.
 std::string assumptions_text(const Job& job, const std::vector<config::Option>& given);
 
 /// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network

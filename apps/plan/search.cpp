@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -126,15 +127,16 @@ std::string memory_options(SearchJob& asked, const std::vector<config::Option>& 
   std::vector<std::pair<std::size_t, const char*>> taken;
   for (const MemoryOption& each : kMemoryOptions) {
     std::vector<config::Option> with = given;
-    std::ranges::find(with, each.path, &config::Option::path)->given = true;
+    config::option_at(with, each.path).given = true;
     try {
       if (each.change(config)) {
         check_effects(asked, with, topologies);
         const std::optional<std::size_t> need = least_need(asked, with, topologies);
         if (need && *need < least) taken.emplace_back(*need, each.flag);
       }
-    } catch (const Error&) {
+    } catch (const Error& refusal) {
       // It has no effect, or takes that of another away.
+      if (refusal.code() != ExitCode::usage) throw;
     }
     config = base;
   }
@@ -157,16 +159,26 @@ std::string minima_text(const SearchJob& asked) {
   return minima.empty() ? "" : fmt::format("lower {}, ", fmt::join(minima, " and "));
 }
 
-/// One line: what is missing, and what helps.
+/// Throws Error(usage) where no configuration of the spaces is possible: what refuses most of them.
+/// An error in the flags or in a file of the user's refuses all, with the words of zpp_plan
+/// estimate.
+void require_possible(const std::vector<Found>& found) {
+  std::map<std::string, std::size_t> refusals;
+  for (const Found& each : found) {
+    if (each.result.possible > 0) return;
+    for (const auto& [refusal, count] : each.result.refusals) refusals[refusal] += count;
+  }
+  const auto most =
+      std::ranges::max_element(refusals, {}, [](const auto& refusal) { return refusal.second; });
+  if (most != refusals.end()) throw Error(ExitCode::usage, most->first);
+}
+
+/// One line: what is missing, and what helps, where something is possible.
 std::string why_nothing_fits(SearchJob& asked, const std::vector<config::Option>& given,
                              const std::vector<comm::Topology>& topologies) {
   SearchJob of_any_bits = asked;
   of_any_bits.minimum_weight_bits = of_any_bits.minimum_gradient_bits = 0;
   const std::optional<std::size_t> possible = least_need(of_any_bits, given, topologies);
-  if (!possible) {
-    return "no configuration of the space is possible: some of the flags exclude each other, and "
-           "zpp_train with them says which: leave one out";
-  }
   const std::optional<std::size_t> least = least_need(asked, given, topologies);
   if (!least) {
     return fmt::format(
@@ -181,7 +193,7 @@ std::string why_nothing_fits(SearchJob& asked, const std::vector<config::Option>
              asked.base.job.config.device_memory_limit > 0
                  ? "--memory-limit and --device-memory-limit"
                  : "--memory-limit",
-             *possible < *least ? minima_text(asked) : "") +
+             possible && *possible < *least ? minima_text(asked) : "") +
          memory_options(asked, given, topologies, *least);
 }
 
@@ -200,6 +212,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
                                          step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
+  require_possible(found);
   std::string text = to_text(found, asked.rows, call.options());
   text += assumptions_text(asked.base.job, call.options());
   standard_output::write(text);

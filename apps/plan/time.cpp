@@ -31,7 +31,7 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const
   const app::OutputLock lock = app::preflight_outputs(call);
   const config::TrainConfig& config = asked.job.config;
   plan::PlannedRun run(config, topology, data::vocab_size(config.data));
-  run.use_codecs_of(asked.job.step);
+  run.plan_step(asked.job.step);
   const plan::StepTime time = plan::step_time(run, asked.cluster);
   warn_of_memory(run, asked.cluster);
   warn_of_limit(run);

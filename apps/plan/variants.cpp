@@ -130,7 +130,7 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
 plan::PlannedRun planned(const config::TrainConfig& config, const comm::Topology& topology,
                          std::size_t step) {
   plan::PlannedRun run(config, topology, data::vocab_size(config.data));
-  run.use_codecs_of(step);
+  run.plan_step(step);
   return run;
 }
 

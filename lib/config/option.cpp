@@ -343,6 +343,12 @@ bool is_given(const std::vector<Option>& options, std::string_view path) {
                      [&](const Option& option) { return option.path == path && option.given; });
 }
 
+Option& option_at(std::vector<Option>& options, std::string_view path) {
+  const auto found = std::ranges::find(options, path, &Option::path);
+  if (found == options.end()) throw std::logic_error("no option " + std::string(path));
+  return *found;
+}
+
 std::vector<std::string> paths_of(const std::vector<Option>& options) {
   std::vector<std::string> paths;
   paths.reserve(options.size());

@@ -162,6 +162,9 @@ bool is_given(const std::vector<Option>& options, std::string_view path);
 /// Whether a value is a JSON text: of a name, a path, a codec.
 bool takes_text(const Option& option);
 
+/// The option with this path of the program's own. Throws std::logic_error where there is none.
+Option& option_at(std::vector<Option>& options, std::string_view path);
+
 bool is_boolean(const Option& option);
 
 /// "--no-overlap-comm": what turns a boolean off.

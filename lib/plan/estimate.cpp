@@ -30,9 +30,8 @@ Sent sent_by(const Schedule& schedule, const PlannedRun& run) {
 
 /// Calls body(operation, its description, what all ranks send) for the collectives of a step.
 template <class Body>
-void for_each_collective(const PlannedRun& run, bool same_weights, const Body& body) {
-  const zero::StepPlan& plan = run.plans().step;
-  for (const Schedule* schedule : {&plan.step.when(same_weights), &plan.update}) {
+void for_each_collective(const PlannedRun& run, const Schedule& step, const Body& body) {
+  for (const Schedule* schedule : {&step, &run.plans().step.update}) {
     for (const Op& op : schedule->ops) {
       const collective::Description* described = run.plans().description(op);
       if (described != nullptr) body(op, *described, sent_by(op, run));
@@ -40,11 +39,10 @@ void for_each_collective(const PlannedRun& run, bool same_weights, const Body& b
   }
 }
 
-StepTraffic traffic_of(const PlannedRun& run, bool same_weights) {
+StepTraffic traffic_of(const PlannedRun& run, const Schedule& step) {
   StepTraffic traffic;
   for_each_collective(
-      run, same_weights,
-      [&](const Op& op, const collective::Description& described, const Sent& sent) {
+      run, step, [&](const Op& op, const collective::Description& described, const Sent& sent) {
         of_phase(traffic, zero::training_phase(op)) += sent;
         if (described.row.modelled) traffic.modelled += sent;
       });
@@ -63,7 +61,8 @@ trace::CollectiveRow row_of(const Op& op, const collective::Description& describ
 std::vector<PlannedCollective> collectives_of(const PlannedRun& run) {
   std::vector<PlannedCollective> made;
   for_each_collective(
-      run, false, [&](const Op& op, const collective::Description& described, const Sent& sent) {
+      run, run.step_schedule(),
+      [&](const Op& op, const collective::Description& described, const Sent& sent) {
         const trace::CollectiveRow row = row_of(op, described);
         auto found = std::ranges::find_if(
             made, [&](const PlannedCollective& other) { return trace::same_keys(other.row, row); });
@@ -106,9 +105,9 @@ Estimate estimate(const PlannedRun& run) {
   const zero::StepPlan& plan = run.plans().step;
   const config::TrainConfig& config = run.config();
   Estimate made;
-  made.step = traffic_of(run, false);
+  made.step = traffic_of(run, run.step_schedule());
   require_counted(made.step.total());
-  made.step_same_weights = traffic_of(run, true);
+  made.step_same_weights = traffic_of(run, plan.step.current);
   made.initial = sent_by(plan.initial, run);
   made.evaluation = sent_by(plan.evaluation.stale, run);
   made.collectives = collectives_of(run);

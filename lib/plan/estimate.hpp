@@ -32,7 +32,7 @@ struct StepTraffic {
   [[nodiscard]] Sent total() const;
 };
 
-/// Collective of the ordinary step: calls of each rank, wire bytes over all ranks; keys as in the
+/// Collective of the planned step: calls of each rank, wire bytes over all ranks; keys as in the
 /// trace.
 struct PlannedCollective {
   trace::CollectiveRow row;
@@ -40,7 +40,7 @@ struct PlannedCollective {
 };
 
 struct Estimate {
-  StepTraffic step;  ///< an ordinary step: the weights were updated by the one before
+  StepTraffic step;  ///< the planned one (PlannedRun::plan_step())
   StepTraffic
       step_same_weights;  ///< after an evaluation or a skipped step: hpZ's shards are current
   Sent initial;           ///< once, before the first step or evaluation (stages 1 and 2)

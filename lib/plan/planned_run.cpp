@@ -56,7 +56,9 @@ comm::JobShape PlannedRun::seen_by(int rank) const {
                             config_.zero.shard_group_size);
 }
 
-void PlannedRun::use_codecs_of(std::size_t step) {
+void PlannedRun::plan_step(std::size_t step) {
+  const std::size_t interval = config_.evaluation_interval;
+  follows_evaluation_ = interval > 0 && step % interval == 0;
   const zero::CodecChoice choice = first_.codecs.at(step);
   if (choice == first_.choice) return;
   first_.use(choice);

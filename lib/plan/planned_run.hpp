@@ -30,9 +30,16 @@ class PlannedRun {
   PlannedRun(const config::TrainConfig& config, const comm::Topology& topology,
              std::size_t source_vocab_size);
 
-  /// Puts the codecs of the step after `step` others into force (zeropp.codec_schedule). Those of
-  /// step 0 are, before.
-  void use_codecs_of(std::size_t step);
+  /// Plans the step after `step` others: with its codecs (zeropp.codec_schedule), and with weights
+  /// that an evaluation right before it gathered, where zeropp.evaluation_interval has one there.
+  /// Until it is called the step is the first of a run without evaluations.
+  void plan_step(std::size_t step);
+  /// Whether the planned step finds secondary shards of its weights: an evaluation made them.
+  [[nodiscard]] bool follows_evaluation() const { return follows_evaluation_; }
+  /// Forward, backward and reductions of the planned step.
+  [[nodiscard]] const zero::Schedule& step_schedule() const {
+    return first_.step.step.when(follows_evaluation_);
+  }
   /// Those in force.
   [[nodiscard]] const zero::CodecChoice& choice() const { return first_.choice; }
 
@@ -58,6 +65,7 @@ class PlannedRun {
   comm::Topology topology_;
   model::Description model_;
   zero::RankPlan first_;
+  bool follows_evaluation_ = false;
   zero::Volumes over_ranks_;
   zero::Volumes messages_;
 };

@@ -38,6 +38,7 @@ void require_searchable(const config::TrainConfig& base) {
   if (!base.zero.codec_schedule.empty()) refuse("zeropp.codec_schedule");
   if (base.zero.error_feedback.hops != zero::FeedbackHops::none) refuse("zeropp.error_feedback");
   if (base.zero.measure_errors > 0) refuse("zeropp.measure_quantization_error");
+  if (base.evaluation_interval == 1) refuse("zeropp.evaluation_interval 1");
 }
 
 /// What ranks say to each other, without what they compute.
@@ -87,14 +88,15 @@ void for_each_exchange(const SearchSpace& space, const Body& body) {
 }
 
 /// resolve()'s; nothing where it refuses, or takes one hop's codec for both, which is in the space
-/// where it stands for itself. `refusal`: what it says that refuses.
+/// where it stands for itself. Counts what it says that refuses in `refusals`.
 std::optional<config::TrainConfig> resolved(config::TrainConfig config, const Exchange& exchange,
-                                            const config::Machine& machine, std::string& refusal) {
+                                            const config::Machine& machine,
+                                            std::map<std::string, std::size_t>& refusals) {
   try {
     config::resolve(config, {}, machine);
   } catch (const Error& error) {
     if (error.code() != ExitCode::usage) throw;
-    refusal = error.what();
+    ++refusals[error.what()];
     return std::nullopt;
   }
   const bool other_codec = config.zero.quantized_gradients &&
@@ -233,7 +235,6 @@ void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
                                  .recompute = space.recompute,
                                  .micro_batches = space.micro_batches};
   if (!has(space.stages, 3) || !has(space.hpz_sizes, std::size_t{1})) return;
-  std::string refusal;
   for (const std::size_t group : space.shard_groups) {
     if (group == zero::kAllRanks) continue;
     for_each_exchange(of_groups, [&](const Exchange& exchange) {
@@ -243,12 +244,13 @@ void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
       for (const std::size_t micro_batch : space.micro_batches) {
         asked.train_micro_batch_size_per_gpu = micro_batch;
         result.considered += space.recompute.size();
-        std::optional<config::TrainConfig> config = resolved(asked, exchange, machine, refusal);
+        std::optional<config::TrainConfig> config =
+            resolved(asked, exchange, machine, result.refusals);
         if (!config) continue;
         for (const bool recompute : space.recompute) {
           config->model.recompute_activations = recompute;
           PlannedRun run(*config, topology, source_vocab_size);
-          run.use_codecs_of(ordinary_step(config->zero));
+          run.plan_step(ordinary_step(config->zero));
           Candidate candidate =
               candidate_of(*config, step_bytes(run), device_bytes(run.memory()), run.model());
           if (!count(candidate, limits, result)) continue;
@@ -257,9 +259,6 @@ void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
         }
       }
     });
-  }
-  if (!has(space.shard_groups, zero::kAllRanks) && result.possible == 0 && !refusal.empty()) {
-    throw Error(ExitCode::usage, refusal);
   }
 }
 
@@ -281,8 +280,8 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
     config::TrainConfig asked = with(over_all, exchange);
     for (const std::size_t micro_batch : space.micro_batches) {
       asked.train_micro_batch_size_per_gpu = micro_batch;
-      std::string refusal;  // others of the space are possible
-      std::optional<config::TrainConfig> config = resolved(asked, exchange, machine, refusal);
+      std::optional<config::TrainConfig> config =
+          resolved(asked, exchange, machine, result.refusals);
       if (!config) continue;
       if (!plans) {
         const model::Description& model = computations.of(*config);

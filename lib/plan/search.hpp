@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,6 +96,8 @@ struct SearchResult {
   std::size_t possible = 0;                 ///< that resolve() takes, each once
   std::size_t fitting = 0;                  ///< within the limits
   std::optional<std::size_t> least_memory;  ///< bytes of a rank, of those that keep enough bits
+  /// What resolve() said of the combinations that it refused, and how often.
+  std::map<std::string, std::size_t> refusals;
   /// Fitting ones of which no other sends no more inside and across nodes, computes and holds no
   /// more, keeps no fewer bits and, where times are asked for, takes no longer: with the first of
   /// equals. In no order.
@@ -104,9 +107,8 @@ struct SearchResult {
 /// `base`: all that the space does not choose, not resolved. Where `seconds` is given, it is asked
 /// for those of each stage and pair of algorithms, with and without weight differences, that no
 /// other of these beats without it, where bytes between the GPU and hpZ's copies on the host count
-/// as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback
-/// and measured errors, which are not searched over, and where the trainer refuses every shard
-/// group of a space that has no others.
+/// as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback, measured
+/// errors and evaluations before every step, which are not searched over.
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,

@@ -260,11 +260,13 @@ double simulated_step_seconds(const Workload& work, const Cluster& cluster,
   }
 }
 
-/// Schedule of a step of so many micro-steps, without its update.
-zero::Schedule step_schedule(const zero::ScheduleInput& planned, std::size_t micro_steps) {
+/// Schedule of a step of so many micro-steps, without its update. `secondary_valid`: it finds
+/// secondary shards of its weights.
+zero::Schedule step_schedule(const zero::ScheduleInput& planned, std::size_t micro_steps,
+                             bool secondary_valid) {
   zero::ScheduleInput input = planned;
   input.micro_steps = micro_steps;
-  return zero::make_step_schedule(input, false);
+  return zero::make_step_schedule(input, secondary_valid);
 }
 
 /// Tokens that the model knows: the first tensor of a transformer is its token table.
@@ -292,7 +294,7 @@ Workload workload_of(const PlannedRun& run) {
 StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
   const Workload work = workload_of(run);
   const zero::StepPlan& plan = run.plans().step;
-  zero::Schedule schedule = update_and_step_schedule(plan.update, plan.step.stale, work.input,
+  zero::Schedule schedule = update_and_step_schedule(plan.update, run.step_schedule(), work.input,
                                                      engine_order(cluster.engine, run.config()));
   StepTime made = simulated_step_time(schedule, work, cluster);
   if (plan.input.micro_steps > kFewestMicroSteps) made.seconds = step_seconds(run, cluster);
@@ -302,14 +304,16 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
 
 namespace {
 
-/// Seconds of `update` and of the step of `run` that it lets begin.
+/// Seconds of `update` and of the step of `run` that it lets begin. `secondary_valid`: the step
+/// finds secondary shards of its weights.
 double update_and_step_seconds(const zero::Schedule& update, const PlannedRun& run,
-                               const Cluster& cluster) {
+                               const Cluster& cluster, bool secondary_valid) {
   const Workload work = workload_of(run);
   zero::Schedule schedule;
   return simulated_step_seconds(
       work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
-        schedule = update_and_step_schedule(update, step_schedule(work.input, micro_steps),
+        schedule = update_and_step_schedule(update,
+                                            step_schedule(work.input, micro_steps, secondary_valid),
                                             work.input, engine_order(cluster.engine, run.config()));
         return schedule;
       });
@@ -318,14 +322,15 @@ double update_and_step_seconds(const zero::Schedule& update, const PlannedRun& r
 }  // namespace
 
 double step_seconds(const PlannedRun& run, const Cluster& cluster) {
-  return update_and_step_seconds(run.plans().step.update, run, cluster);
+  return update_and_step_seconds(run.plans().step.update, run, cluster, run.follows_evaluation());
 }
 
 double separate_micro_steps_seconds(const PlannedRun& run, std::size_t micro_steps,
                                     const Cluster& cluster) {
   const double first = step_seconds(run, cluster);
   if (micro_steps == 1) return first;
-  return first + static_cast<double>(micro_steps - 1) * update_and_step_seconds({}, run, cluster);
+  return first +
+         static_cast<double>(micro_steps - 1) * update_and_step_seconds({}, run, cluster, true);
 }
 
 StepSeconds candidate_step_seconds(const Cluster& cluster, const comm::Topology& topology) {
@@ -348,7 +353,7 @@ StepSeconds candidate_step_seconds(const Cluster& cluster, const comm::Topology&
           const auto [found, added] = schedules->try_emplace({plan.schedules, micro_steps});
           if (added) {
             found->second = update_and_step_schedule(
-                plan.schedules->update, step_schedule(work.input, micro_steps), work.input,
+                plan.schedules->update, step_schedule(work.input, micro_steps, false), work.input,
                 engine_order(cluster.engine, candidate.config));
           }
           return found->second;

@@ -46,17 +46,17 @@ struct StepTime {
       timeline;  ///< of a full overlap; a cluster's engine may reach less (EngineModel::overlap)
 };
 
-/// Time of an ordinary step: the weights were updated by the one before. Throws Error(usage) for a
-/// model that is no transformer.
+/// Time of the planned step (PlannedRun::plan_step()), which the update of the one before lets
+/// begin. Throws Error(usage) for a model that is no transformer.
 StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 
-/// Seconds of an ordinary step: step_time().seconds. Of many micro-steps a few are simulated, and
+/// Seconds of the planned step: step_time().seconds. Of many micro-steps a few are simulated, and
 /// those between the first and the last of them are repeated, once they repeat themselves.
 double step_seconds(const PlannedRun& run, const Cluster& cluster);
 
 /// Seconds of a step of `micro_steps` micro-steps one after the other, each like the one of `run`,
-/// and an update: what a program takes whose micro-steps do not know of each other, as DeepSpeed's
-/// do not.
+/// and an update: of a program that overlaps nothing of two micro-steps. With hpZ the secondary
+/// shards that the first makes serve the others.
 double separate_micro_steps_seconds(const PlannedRun& run, std::size_t micro_steps,
                                     const Cluster& cluster);
 

@@ -88,6 +88,35 @@ class Searches(Program):
         self.refused("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--shard-group-size", "3",
                      parts=("zeropp.shard_group_size: 3 has to divide the 2 ranks of a node", "choose 2 or 4"))
 
+    def test_an_error_of_all_configurations_is_the_users(self):
+        """It is told as estimate tells it, not as a space without configurations."""
+        job = [*MODEL, "--nodes", "4", "--ranks-per-node", "2"]
+        table = self.write_json("table.json", {"a": 1})
+        for words, part in ((["--algorithm-table", table], "is not the JSON of a zpp_sweep run"),
+                            (["--algorithm-table", "nowhere.json"], "nowhere.json"),
+                            (["--data-source", "llmc", "--data-path", "nowhere"], "data"),
+                            (["--global-batch-size", "7"], "train_batch_size"),
+                            (["--fp16"], "two precisions"),
+                            (["--lr-decay-style", "nothing"], "--lr-decay-style"),
+                            (["--load-weights", "nowhere"], "--load-weights would have no effect"),
+                            (["--load", "nowhere"], "--load would have no effect")):
+            with self.subTest(words):
+                alone, searched = (self.plan(command, *job, *words, "--output", self.out)
+                                   for command in ("estimate", "search"))
+                self.assertEqual(searched.code, alone.code)
+                self.assertIn(searched.code, (zpp.USAGE, zpp.IO))
+                self.assertIn(part, searched.stderr)
+                if "--global-batch-size" not in words:  # a candidate has micro-steps of its own
+                    self.assertEqual(searched.errors("zpp_plan")[-1], re.sub(r" \(flags?: [^)]*\)$", "",
+                                                                           alone.errors("zpp_plan")[-1]))
+                self.assertNotIn("possible", searched.stderr)
+
+    def test_evaluations_before_every_step_are_not_searched(self):
+        job = [*MODEL, "--nodes", "2", "--ranks-per-node", "2"]
+        self.refused("search", *job, "--eval-interval", "1", parts=("zeropp.evaluation_interval 1", "leave it out"))
+        rows = self.rows(self.planned("search", *job, "--eval-interval", "2")[1])
+        self.assertEqual(rows, self.rows(self.planned("search", *job)[1]))
+
     def test_what_is_given_is_not_searched(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3",
                                "--zero-quantized-weights", "--weight-codec", "int5:64", "--no-zero-quantized-gradients",

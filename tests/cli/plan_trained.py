@@ -10,6 +10,7 @@ import zpp
 
 SEED = 20
 RANDOM_RUNS = 12
+RANDOM_EVALUATED = 8
 SCHEDULE = [{"from_step": 1, "units": ["block"], "weight_codec": "int4:64", "gradient_codec_inter": "int8:128"}]
 EDGES = {
     "nothing sharded": (2, ["--zero-stage", "0", "--node-size", "1", "--bf16"]),
@@ -49,7 +50,8 @@ def random_run(generator):
              "--num-layers", generator.randrange(1, 4), *pick([[], ["--bf16"], ["--fp16", "--loss-scale", "256"]]),
              *pick([[], ["--no-tied-head"]]), *pick([[], ["--recompute-activations"]]),
              *pick([[], ["--no-overlap-comm"]]),
-             "--all-gather-algorithm", pick(["flat", "direct", "native-images", "two-level", "auto"])]
+             "--all-gather-algorithm", pick(["flat", "direct", "native-images", "two-level", "auto"]),
+             *pick([[], ["--eval-interval", pick([1, 2]), "--eval-iters", "1"]])]
     if stage > 0 and pick([True, False]):
         flags += ["--zero-quantized-weights",
                   "--weight-codec", pick(["int8:256", "int4:64", "int6:128+asym", "int3:32+sr", "mxfp8"])]
@@ -63,6 +65,23 @@ def random_run(generator):
                   "--gradient-codec-inter", pick(["int4:256", "int5:128", "int4:128+had32"]),
                   "--pipeline-depth", pick([1, 3]),
                   "--reduce-scatter-algorithm", "2-hop", *pick([[], ["--error-feedback", "both"]])]
+    return nodes * local, [str(flag) for flag in flags]
+
+
+def random_evaluated(generator):
+    """(ranks, flags) of a run of stage 3 with evaluations and something that outlives a gather."""
+    pick = generator.choice
+    nodes, local = pick([(2, 2), (4, 1)])
+    size = pick([2, 4])
+    kept = pick([["--zero-hpz-partition-size", size],
+                 ["--zero-hpz-partition-size", size, "--zero-quantized-weights", "--keep-weight-images"],
+                 ["--zero-quantized-weights", "--weight-differences",
+                  *(["--zero-hpz-partition-size", local] if local > 1 else [])],
+                 ["--max-reuse-distance", pick([5000, 10**9])],
+                 ["--param-persistence-threshold", 10**9, "--model-persistence-threshold", pick([9000, 10**9])]])
+    flags = ["--node-size", local, "--bf16", "--train-iters", "5", "--num-layers", pick([1, 3]),
+             "--eval-interval", pick([1, 2, 3]), "--eval-iters", pick([1, 2]),
+             "--gradient-accumulation-steps", pick([1, 2]), *kept]
     return nodes * local, [str(flag) for flag in flags]
 
 
@@ -93,7 +112,23 @@ class Trained(zpp.TestCase):
         for number in range(RANDOM_RUNS):
             ranks, words = random_run(generator)
             with self.subTest(" ".join(words)):
-                self.check(self.run_and_plan(ranks, words, str(number)), True)
+                self.check(self.run_and_plan(ranks, words, str(number)), "--eval-interval" not in words)
+
+    def test_steps_after_an_evaluation(self):
+        """hpZ, differences and units that stay gathered have what the evaluation gathered: every step is planned with
+        the evaluations before it, and its collectives too."""
+        generator = random.Random(SEED)
+        for number in range(RANDOM_EVALUATED):
+            ranks, words = random_evaluated(generator)
+            with self.subTest(" ".join(words)):
+                trace = self.run_and_plan(ranks, words, f"evaluated{number}")
+                plans = [planned.plan(trace, step) for step in range(len(trace["steps"]["loss"]))]
+                for kind, column in (("intra", 0), ("inter", 1)):
+                    for told in (f"bytes_{kind}_node", f"bytes_predicted_{kind}_node"):
+                        self.assertEqual(trace["steps"][told],
+                                         [planned.traffic(plan)["step"][column] for plan in plans])
+                for plan in plans:
+                    self.assertEqual(planned.wrong_memory(trace, plan), [])
 
     def test_codec_schedule(self):
         trace = self.run_and_plan(4, zpp.ALL_FEATURES, "scheduled", SCHEDULE)

@@ -27,9 +27,12 @@ class Program(zpp.TestCase):
         return self.check_fails(self.plan(*words), code, *parts, program="zpp_plan")
 
 
-def plan(trace, step=0):
-    """The plan of the run that `trace` (a dict, as of zpp_train --json) is of, as zpp_plan --json writes it."""
+def plan(trace, step=None):
+    """The plan of the run that `trace` (a dict, as of zpp_train --json) is of, as zpp_plan --json writes it. `step`:
+    which one; else the first that no evaluation comes right before, where there is one."""
     config = json.loads(trace["config_json"])
+    if step is None:
+        step = 1 if config["zeropp"].get("evaluation_interval", 0) > 1 else 0
     config["plan"] = {"nodes": trace["node_count"], "ranks_per_node": trace["ranks_per_node"], "step": step}
     with tempfile.TemporaryDirectory(prefix="zpp-plan-") as name:
         folder = pathlib.Path(name)

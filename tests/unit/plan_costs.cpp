@@ -643,7 +643,7 @@ TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
     EXPECT_THROW(timed(config, cluster), Error);
     cluster.host = {.link_rate = 1e8, .memory_rate = 1e10};
     PlannedRun run(config, planned_topology(2, 4), 5000);
-    run.use_codecs_of(1);
+    run.plan_step(1);
     double moved = 0;
     double on_gpu = 0;  // in place of the link
     for (const zero::Op& op : run.plans().step.step.stale.ops) {
@@ -660,7 +660,7 @@ TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
     const double on_host = step_time(run, cluster).seconds;
     config.zero.hpz_device = zero::HpzDevice::device;
     PlannedRun there(config, planned_topology(2, 4), 5000);
-    there.use_codecs_of(1);
+    there.plan_step(1);
     EXPECT_NEAR(on_host - step_time(there, cluster).seconds, moved / 1e8 - on_gpu, 1e-6)
         << differences << " " << depth;
   }

@@ -112,6 +112,26 @@ TEST(PlannedBytes, HpzGathersAcrossNodesOnceAStep) {
   EXPECT_EQ(once.evaluation.bytes.inter, once.step.forward.bytes.inter);
 }
 
+TEST(PlannedBytes, AStepAfterAnEvaluationFindsItsWeights) {
+  config::TrainConfig config = with_zeropp(gpt(3, 32), 8);
+  const Estimate plain = of(config, 4, 8);
+  config.evaluation_interval = 3;
+  PlannedRun run(config, planned_topology(4, 8), kVocab);
+  for (const std::size_t step : {0U, 1U, 2U, 3U, 4U, 6U}) {
+    run.plan_step(step);
+    EXPECT_EQ(run.follows_evaluation(), step % 3 == 0) << step;
+    const Estimate e = estimate(run);
+    const StepTraffic& expected = step % 3 == 0 ? plain.step_same_weights : plain.step;
+    EXPECT_EQ(e.step.total(), expected.total()) << step;
+    EXPECT_EQ(e.step_same_weights.total(), plain.step_same_weights.total()) << step;
+    Sent sum;
+    for (const PlannedCollective& each : e.collectives) {
+      sum += {{each.row.wire_bytes_intra, each.row.wire_bytes_inter}, each.messages};
+    }
+    EXPECT_EQ(sum, expected.total()) << step;
+  }
+}
+
 TEST(PlannedBytes, StagesBelowThree) {
   const double model = 2 * parameters() * 15 / 16;
   for (const int stage : {1, 2}) {
@@ -354,9 +374,11 @@ TEST(PlannedRun, RefusesToKeepImagesThatNobodyEncodes) {
 
 TEST(Description, IsTheModel) {
   for (const std::string_view name : model::model_names()) {
-    for (const std::size_t interval : {0U, 1U, 2U}) {
+    for (const auto& [interval, mlp_width] :
+         {std::pair{0U, 0U}, {1U, 0U}, {2U, 0U}, {0U, 100U}, {2U, 700U}}) {
       model::Options options{.name = std::string(name),
                              .num_layers = 6,
+                             .mlp_width = mlp_width,
                              .recompute_activations = interval > 0,
                              .recompute_interval = std::max<std::size_t>(1, interval),
                              .cpu_checkpointing = true};

@@ -77,9 +77,11 @@ TEST(PlanModels, PresetsHaveTheirParameters) {
 TEST(PlanModels, KeysOfGpt2) {
   const HfModel read = parse_hf_config(gpt2().dump(), "config.json");
   EXPECT_EQ(parameters_of(read.model), 124439808U);  // published
+  EXPECT_EQ(read.parameters, 124439808U);
   EXPECT_EQ(read.model.num_layers, model_preset("gpt2-124m").num_layers);
+  EXPECT_EQ(model::mlp_width(read.model), 4 * 768U);
   EXPECT_TRUE(read.model.tied_head);
-  EXPECT_NE(read.note.find("approximated: nothing"), std::string::npos) << read.note;
+  EXPECT_NE(read.note.find("with as many (+0.000 %)"), std::string::npos) << read.note;
 }
 
 TEST(PlanModels, KeysOfLlama) {
@@ -90,10 +92,39 @@ TEST(PlanModels, KeysOfLlama) {
   EXPECT_EQ(read.model.seq_length, 8192U);
   EXPECT_EQ(read.model.vocab_size, 128256U);
   EXPECT_FALSE(read.model.tied_head);
-  for (const char* part : {"32 layers x 4096", "8 key-value heads as 32",
-                           "a gated MLP of width 14336 as a plain one of 16384", "untied"}) {
+  EXPECT_EQ(read.parameters, 8030261248U);  // published
+  EXPECT_NEAR(static_cast<double>(parameters_of(read.model)) / 8030261248.0, 1, 1e-4);
+  // 3 x 14336 in place of 2 x this, but for grouped heads and the table of positions.
+  EXPECT_NEAR(static_cast<double>(read.model.mlp_width) / (1.5 * 14336), 1, 0.2);
+  for (const char* part :
+       {"32 layers x 4096", "a gated one of 14336, with 8 key-value heads and heads of 128",
+        "no model_type, counted as llama"}) {
     EXPECT_NE(read.note.find(part), std::string::npos) << read.note;
   }
+}
+
+TEST(PlanModels, DefaultsOfAClassAreTaken) {
+  // What transformers leaves out of a text_config, because its class has it.
+  const json wrapped = {{"model_type", "gemma3"},
+                        {"text_config",
+                         {{"model_type", "gemma3_text"},
+                          {"hidden_size", 2560},
+                          {"intermediate_size", 10240},
+                          {"num_hidden_layers", 34}}}};
+  const HfModel read = parse_hf_config(wrapped.dump(), "config.json");
+  EXPECT_EQ(read.parameters, 3880263168U);
+  EXPECT_EQ(read.model.vocab_size, 262208U);
+  EXPECT_EQ(read.model.seq_length, kLongestUnasked);
+  EXPECT_TRUE(read.model.tied_head);
+  EXPECT_EQ(parse_hf_config(wrapped.dump(), "config.json", 512).model.seq_length, 512U);
+}
+
+TEST(PlanModels, HeadsDivideTheWidth) {
+  json odd = llama();
+  odd["num_attention_heads"] = 48;
+  odd["num_key_value_heads"] = 48;
+  odd["head_dim"] = 128;
+  EXPECT_EQ(parse_hf_config(odd.dump(), "config.json").model.num_attention_heads, 32U);
 }
 
 TEST(PlanModels, WhatCannotBePlannedIsRefused) {
@@ -102,13 +133,16 @@ TEST(PlanModels, WhatCannotBePlannedIsRefused) {
     object[key] = value;
     EXPECT_NE(told(object).find(part), std::string::npos) << told(object);
   };
-  EXPECT_NE(told(json::object()).find("hidden_size or n_embd is missing"), std::string::npos);
-  expect(gpt2(), "n_head", nullptr, "n_head is missing");
+  EXPECT_NE(told(json::object()).find("hidden_size or n_embd or n_embed or d_model is missing"),
+            std::string::npos);
+  expect(gpt2(), "n_head", nullptr, "n_head or n_heads or num_heads is missing");
   expect(gpt2(), "n_layer", 0, "n_layer must be a whole number");
   expect(llama(), "vocab_size", "many", "vocab_size must be a whole number");
   expect(llama(), "num_hidden_layers", 2.5, "num_hidden_layers must be a whole number");
-  expect(llama(), "num_local_experts", 8, "mixture of experts");
-  expect(llama(), "head_dim", 64, "heads of 64 as of 128");
+  expect(llama(), "num_local_experts", 8, "a mixture of experts is not planned");
+  expect(llama(), "head_dim", 64, "heads of 64");
+  expect(llama(), "intermediate_size", 1, "no GPT of 32 layers x 4096 has about the");
+  expect(llama(), "num_hidden_layers", 2147483647, "more parameters than can be counted");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ bool no_worse(const Candidate& a, const Candidate& b) {
 /// An ordinary step of a candidate, planned alone.
 PlannedRun alone(const Candidate& candidate, const comm::Topology& topology) {
   PlannedRun run(candidate.config, topology, kSearchedVocab);
-  run.use_codecs_of(ordinary_step(candidate.config.zero));
+  run.plan_step(ordinary_step(candidate.config.zero));
   return run;
 }
 

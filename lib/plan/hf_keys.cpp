@@ -1,0 +1,53 @@
+#include "lib/plan/hf_keys.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lib/base/error.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+constexpr double kLargestSize = std::numeric_limits<int>::max();
+constexpr const char* kRemedy =
+    "give a config.json of a decoder, or --num-layers, --hidden-size, --num-attention-heads, "
+    "--seq-length and --vocab-size";
+
+}  // namespace
+
+bool HfKeys::has(const char* key) const {
+  const auto found = object_.find(key);
+  return found != object_.end() && !found->is_null();
+}
+
+std::size_t HfKeys::size(std::initializer_list<const char*> keys, std::size_t usual,
+                         std::size_t derived) const {
+  for (const char* key : keys) {
+    const auto found = object_.find(key);
+    if (found == object_.end() || (found->is_null() && derived == 0)) continue;
+    if (found->is_null()) return derived;
+    const double number = found->is_number() ? found->get<double>() : 0;
+    if (!(number >= 1 && number <= kLargestSize) || number != std::floor(number)) {
+      throw Error(ExitCode::usage, fmt::format("{}: {} must be a whole number from 1 to {:.0f}: {}",
+                                               name_, key, kLargestSize, kRemedy));
+    }
+    return static_cast<std::size_t>(number);
+  }
+  if (usual > 0) return usual;
+  throw Error(ExitCode::usage,
+              fmt::format("{}: {} is missing: {}", name_, fmt::join(keys, " or "), kRemedy));
+}
+
+bool HfKeys::is(const char* key, bool otherwise) const {
+  return has(key) && object_.at(key).is_boolean() ? object_.at(key).get<bool>() : otherwise;
+}
+
+std::string HfKeys::text(const char* key) const {
+  return has(key) && object_.at(key).is_string() ? object_.at(key).get<std::string>() : "";
+}
+
+}  // namespace zeropp::plan
