@@ -75,13 +75,13 @@ const std::vector<std::string> kCommonFlags{"--num-layers",
                                             "--hidden-size",
                                             "--num-attention-heads",
                                             "--seq-length",
+                                            "--recompute-activations",
+                                            "--micro-batch-size",
+                                            "--gradient-accumulation-steps",
                                             "--zero-stage",
                                             "--zero-quantized-weights",
                                             "--zero-hpz-partition-size",
                                             "--zero-quantized-gradients",
-                                            "--weight-codec",
-                                            "--gradient-codec-intra",
-                                            "--gradient-codec-inter",
                                             "--bf16"};
 
 /// The commands but `command` that have a flag, or which of them takes several numbers of nodes.

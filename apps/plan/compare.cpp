@@ -2,6 +2,7 @@
 // of ZeRO-3, and whether that pays.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "apps/plan/commands.hpp"
@@ -68,10 +69,12 @@ int run_compare(int argc, char** argv) {
     const app::OutputLock lock = app::preflight_outputs(call);
     const plan::Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
     const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
-    const std::string text =
-        to_text(made, {variants.features.back(), topology, cluster, asked.gain,
-                       asked.memory_limit * kGibibyte, batch_text(asked.on.job, call.options()),
-                       vocabulary_text(asked.on.job)});
+    const std::string text = to_text(
+        made,
+        {variants.features.back(), topology, cluster, asked.gain, asked.memory_limit * kGibibyte,
+         batch_text(asked.on.job, call.options()), vocabulary_text(asked.on.job),
+         std::ranges::any_of(call.options(),
+                             [](const config::Option& option) { return !option.key.empty(); })});
     standard_output::write(text);
     trace::TraceData head = app::run_trace(call);
     head.seed = asked.on.job.config.seed;

@@ -17,6 +17,7 @@ struct Compared {
   double memory;           ///< bytes that a rank may take; 0 where nobody says
   std::string batch;       ///< batch_text()
   std::string vocabulary;  ///< vocabulary_text()
+  bool from_file;          ///< a configuration file says something of the job
 };
 
 /// The table, and what follows from it in sentences; at most 120 columns.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -24,8 +25,8 @@ std::string if_it_fits(const Comparison& comparison, const Compared& about) {
   const auto too_large = [&](const ComparedRow& row) { return is_too_large(row, about); };
   if (!too_large(comparison.rows.back())) return "";
   return std::ranges::all_of(all_rows(comparison), too_large)
-             ? "Nothing of this fits here, ZeRO-3 neither. If it did: "
-             : "ZeRO++ with all parts does not fit here. If it did: ";
+             ? "No row fits, not even ZeRO-3. With enough memory: "
+             : "ZeRO++ with all parts does not fit here. With enough memory: ";
 }
 
 /// The answer at the cluster's own rate.
@@ -45,7 +46,7 @@ std::string whether_it_pays_here(const Comparison& comparison, double gain, std:
   return fmt::format(
       "ZeRO++ pays here: it makes a step {:.2f} times as fast in zpp_train, and {:.2f} times in "
       "DeepSpeed (below).",
-      all.speedup, comparison.in_turn.back().speedup);
+      all.speedup, comparison.in_turn.at(kFeatures.size() - 1).speedup);
 }
 
 /// What the links of a node carry together.
@@ -111,6 +112,11 @@ std::string whether_others_are_faster(const Comparison& comparison, const Compar
   if (fastest == nullptr) return "";
   return fmt::format(" The fastest row here is {}, {:.2f} times as fast as ZeRO-3.",
                      shown_name(fastest->feature, about), fastest->speedup);
+}
+
+/// Row of a part of ZeRO++ that is on alone.
+const ComparedRow& part_row(const Comparison& comparison, std::string_view feature) {
+  return *std::ranges::find(comparison.rows, feature, &ComparedRow::feature);
 }
 
 /// Whether ZeRO-3 sums gradients in the order of ranks: each rank sends its own, where else those
@@ -194,23 +200,21 @@ std::string why_this_factor(const Comparison& comparison, const Compared& about)
       differences.enabled ? "the copy that differences are added to" : "the secondary copy of hpZ";
   const std::string gradients = sent_as(all.zero.gradient_codec_inter, all.zero.compute);
   const char* const but = comparison.weights_stay ? ", but for weights that stay gathered," : "";
+  const std::string again = steps == 1 ? "twice" : fmt::format("{} times", 2 * steps);
+  std::string text = fmt::format(
+      "The factor is {:.2f} with {} micro-step{} a step: ZeRO-3 sends the weights across nodes "
+      "{}{} and the gradients {}, in {}; ZeRO++ sends the weights once, {}, and the gradients {}, "
+      "in {}.",
+      factor, steps, steps == 1 ? "" : "s", again, but,
+      sums_in_order(about) ? "of each rank"
+      : steps == 1         ? "once"
+                           : "once a micro-step",
+      name_of(all.zero.compute), weights, steps == 1 ? "once" : "once a micro-step", gradients);
   if (steps == 1) {
-    return fmt::format(
-        "The factor is {:.2f} with one micro-step a step: ZeRO-3 sends the weights across nodes "
-        "twice{} and the gradients {}, in {}; ZeRO++ sends the weights once, {}, and the "
-        "gradients once, in {}. More micro-steps make it larger in zpp_train, because "
-        "{} serves later forwards too; in DeepSpeed it stays, because every "
-        "forward gathers across nodes.",
-        factor, but, sums_in_order(about) ? "of each rank" : "once", name_of(all.zero.compute),
-        weights, gradients, copy);
+    text +=
+        fmt::format(" With more micro-steps the factor grows: {} serves all later passes.", copy);
   }
-  return fmt::format(
-      "The factor is {:.2f} with {} micro-steps a step (gradient accumulation) and {:.2f} with "
-      "one: ZeRO-3 gathers the weights across nodes {} times a step{} and ZeRO++ once, {}, "
-      "because {} serves all later forwards and backwards; gradients cross "
-      "nodes once a micro-step, in {}.",
-      factor, steps, comparison.in_turn.back().reduction, 2 * steps, *but != 0 ? but : ",", weights,
-      copy, gradients);
+  return text;
 }
 
 std::string about_hybrids(const Comparison& comparison, const Compared& about) {
@@ -221,43 +225,88 @@ std::string about_hybrids(const Comparison& comparison, const Compared& about) {
   if (other_row(comparison, kHybrids.front().name) == nullptr) return "";
   const int ranks = about.topology.ranks_per_node;
   return fmt::format(
-      "Hybrid sharding keeps everything once in each node, sharded over its ranks: of a step only "
-      "gradients cross nodes, once, whatever the number of micro-steps. Its flag is "
-      "--shard-group-size {} without ZeRO++'s, with qgZ --zero-quantized-gradients too; in a "
-      "DeepSpeed JSON, under zero_optimization: \"mics_shard_size\": {}.",
+      "Hybrid sharding keeps everything once in each node, sharded over its ranks: only gradients "
+      "cross nodes, once a step. Its flag is --shard-group-size {} without ZeRO++'s, with qgZ "
+      "--zero-quantized-gradients too. In a DeepSpeed JSON it is MiCS, under zero_optimization: "
+      "\"mics_shard_size\": {}; the model has to be built under deepspeed.zero.MiCS_Init, which "
+      "Hugging Face's Trainer does not do (accelerate #3442).",
       ranks, ranks);
 }
 
-std::string about_the_loss(const Comparison& comparison, const Compared& about) {
-  std::string text =
-      "What that costs in held-out loss no plan knows: docs/howto/safe-compression.md has what was "
-      "measured.";
+std::string without_loss(const Comparison& comparison, const Compared& about) {
+  const ComparedRow& hpz = part_row(comparison, "hpZ");
+  std::string text;
+  if (about.topology.ranks_per_node > 1 && hpz.reduction > 1) {
+    text = fmt::format(
+        "Without any effect on the loss: +hpZ alone, {:.2f} times fewer bytes{}, with "
+        "--zero-hpz-partition-size {}, or \"zero_hpz_partition_size\": {} under zero_optimization.",
+        hpz.reduction,
+        about.cluster == nullptr ? ""
+                                 : fmt::format(" and a step {:.2f} times as fast", hpz.speedup),
+        about.topology.ranks_per_node, about.topology.ranks_per_node);
+  }
   if (about.all.zero.weight_differences.enabled) return text;
+  if (!text.empty()) text += ' ';
   if (other_row(comparison, kDifferences) != nullptr) {
     return text +
-           " Weights sent as differences showed none there: for the row +differences, which keeps "
-           "a copy of all weights in every node, give --weight-differences too (under zeropp: "
-           "\"weight_differences\": true).";
+           "Weight differences (row +differences, in zpp_train alone) showed no effect either, and "
+           "keep a copy of all weights in every node: add --weight-differences to the flags of all "
+           "parts (under zeropp: \"weight_differences\": true).";
   }
-  return text +
-         " Weight differences, which showed none there, have no row, for zpp_train refuses them "
-         "here: " +
+  return text + "Weight differences have no row, for zpp_train refuses them here: " +
          comparison.why_no_differences + ".";
 }
 
-std::string what_deepspeed_does(const Compared& about) {
+std::string about_overlap(const Comparison& comparison) {
+  if (std::isnan(comparison.overlapped_all)) return "";
   return fmt::format(
-      "DeepSpeed gathers across nodes in every forward, so that each of its {} micro-steps sends "
-      "what the first does, in these codecs{}{}:",
-      about.all.gradient_accumulation_steps,
-      about.all.zero.weight_differences.enabled
-          ? "; it has no weight differences, with which all parts are counted here"
-          : "",
-      about.cluster != nullptr
-          ? "; times are those of the cluster's engine with micro-steps one after the other. "
-            "DeepSpeed's own hides less, and gains less (docs/howto/planning-times.md, the key "
-            "\"engine\" of a cluster file)"
-          : "");
+      "This job has overlap_comm off. With it (--overlap-comm, \"overlap_comm\": true) ZeRO-3 "
+      "takes {:.1f} ms in place of {:.1f}, and ZeRO++ {:.1f} in place of {:.1f}.",
+      comparison.overlapped_before * 1e3, comparison.rows.front().seconds * 1e3,
+      comparison.overlapped_all * 1e3, comparison.rows.back().seconds * 1e3);
+}
+
+std::string what_deepspeed_does(const Compared& about) {
+  std::string text =
+      "DeepSpeed sends the bytes of these rows: since January 2024 (its #4906) the secondary copy "
+      "of hpZ serves every micro-step up to the optimizer's; before, each forward gathered across "
+      "nodes.";
+  if (about.all.zero.weight_differences.enabled) {
+    text += " It has no weight differences: its ZeRO++ sends whole weights.";
+  }
+  if (about.cluster == nullptr) return text;
+  return text +
+         " Its micro-steps run one after the other. These are times of the cluster's engine; "
+         "DeepSpeed's own hides less, and gains less (1.86 times in place of 2.31 for 18 billion "
+         "parameters on 16 nodes of A100: docs/howto/planning-times.md).";
+}
+
+std::vector<std::string> deepspeed_problems(const Compared& about) {
+  const zero::Options& zero = about.all.zero;
+  const auto nodes = static_cast<unsigned>(about.topology.node_count);
+  std::vector<std::string> found;
+  if (about.all.bf16) {
+    found.emplace_back(
+        "zero_quantized_weights in bf16 ends in an error about types (#3992, #4852, #7775; its fix "
+        "#7792 was open in January 2026).");
+  }
+  if (zero.offload_optimizer.enabled() || zero.offload_param.enabled()) {
+    found.emplace_back(
+        "zero_hpz_partition_size with offload: loss and norm of the gradients stay as they are "
+        "(#6926). mics_shard_size does not work with offload (#4792).");
+  }
+  if (about.topology.ranks_per_node > 1) {
+    found.emplace_back(
+        "zero_hpz_partition_size: the loss of the first step is too high before #7707 of December "
+        "2025 (#7606); #7164, a loss that is far too high, is open.");
+  }
+  if (!std::has_single_bit(nodes)) {
+    found.push_back(
+        fmt::format("zero_quantized_weights on {} nodes, no power of two: 3 nodes of 8 end in an "
+                    "assertion about multiples of 8 (#4386).",
+                    nodes));
+  }
+  return found;
 }
 
 }  // namespace zeropp::plan_app

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "apps/plan/compare_outputs.hpp"
 
@@ -22,9 +23,13 @@ std::string why_this_factor(const Comparison& comparison, const Compared& about)
 std::string about_ordered_sums(const Compared& about);
 /// What hybrid sharding is and how to turn it on, or why it has no rows.
 std::string about_hybrids(const Comparison& comparison, const Compared& about);
-/// What codecs may cost in held-out loss, and what costs none.
-std::string about_the_loss(const Comparison& comparison, const Compared& about);
-/// What the table of micro-steps in turn is of.
+/// What saves bytes and has no effect on the loss: hpZ, and weight differences or why not.
+std::string without_loss(const Comparison& comparison, const Compared& about);
+/// What a job without overlap_comm takes with it; empty of another, and without times.
+std::string about_overlap(const Comparison& comparison);
+/// What DeepSpeed does with several micro-steps.
 std::string what_deepspeed_does(const Compared& about);
+/// Threads of DeepSpeed's and what they say that its ZeRO++ does with a job like this.
+std::vector<std::string> deepspeed_problems(const Compared& about);
 
 }  // namespace zeropp::plan_app

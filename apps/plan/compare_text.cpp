@@ -74,6 +74,11 @@ std::string table_of(const Comparison& comparison, const Compared& about) {
   return table.str();
 }
 
+std::string name_in_deepspeed(const std::string& feature, const Compared& about) {
+  if (feature == kFeatures.back().name) return "ZeRO++ (all)";
+  return feature == kHybrids.front().name ? "hybrid (MiCS)" : shown_name(feature, about);
+}
+
 std::string table_in_turn(const Comparison& comparison, const Compared& about) {
   const bool timed = about.cluster != nullptr;
   const ByteUnit sent = sent_unit(comparison.in_turn.front().out_of_node);
@@ -82,7 +87,7 @@ std::string table_in_turn(const Comparison& comparison, const Compared& about) {
   if (timed) header.insert(header.end(), {"step ms", "speed-up"});
   trace::TextTable table(header);
   for (const InTurnRow& row : comparison.in_turn) {
-    std::vector<std::string> cells{shown_name(row.feature, about),
+    std::vector<std::string> cells{name_in_deepspeed(row.feature, about),
                                    in_unit(static_cast<double>(row.out_of_node), sent),
                                    fmt::format("{:.2f}", row.reduction)};
     if (timed) {
@@ -143,8 +148,8 @@ std::string to_turn_it_on(const zero::Options& all) {
     own_keys.emplace_back(R"("weight_differences": true)");
   }
   return fmt::format(
-      "To turn it on: --zero-quantized-weights{} --zero-quantized-gradients{}, or in a DeepSpeed "
-      "JSON, under zero_optimization: \"zero_quantized_weights\": true, {}"
+      "To turn on all parts: --zero-quantized-weights{} --zero-quantized-gradients{}, or in a "
+      "DeepSpeed JSON, under zero_optimization: \"zero_quantized_weights\": true, {}"
       "\"zero_quantized_gradients\": true{}{}.",
       hpz_flag, own_flags, hpz_key,
       own_keys.empty() ? "" : ", and under zeropp: ", fmt::join(own_keys, ", "));
@@ -152,8 +157,20 @@ std::string to_turn_it_on(const zero::Options& all) {
 
 std::string about_deepspeed(const Comparison& comparison, const Compared& about) {
   if (about.all.gradient_accumulation_steps == 1) return "";
-  return fmt::format("\n{}\n{}\n", wrapped(what_deepspeed_does(about)),
-                     table_in_turn(comparison, about));
+  std::string text = wrapped(what_deepspeed_does(about));
+  // Without times and weight differences its rows would be those of the first table.
+  if (about.cluster == nullptr && !about.all.zero.weight_differences.enabled) return text;
+  return fmt::format("\n{}\n{}\n", text, table_in_turn(comparison, about));
+}
+
+std::string known_problems(const Compared& about) {
+  if (!about.from_file) return "";
+  const std::vector<std::string> problems = deepspeed_problems(about);
+  if (problems.empty()) return "";
+  std::string text =
+      "Known problems of DeepSpeed with a job like this (docs/howto/deepspeed-versions.md):\n";
+  for (const std::string& problem : problems) text += wrapped("- " + problem);
+  return text;
 }
 
 }  // namespace
@@ -167,16 +184,24 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   }
   if (about.cluster != nullptr) text += about_times(comparison, about);
   text += wrapped(what_fits(comparison, about));
-  text += wrapped(
-      "Rows are of zpp_train, their memory too; that of DeepSpeed's own program is not predicted.");
+  text += wrapped(about_overlap(comparison));
+  text += wrapped("Memory is zpp_train's; DeepSpeed's own is not predicted.");
   text += wrapped(why_this_factor(comparison, about));
   const std::string ordered = about_ordered_sums(about);
   if (!ordered.empty()) text += wrapped(ordered);
   text += about_deepspeed(comparison, about);
-  text += wrapped(to_turn_it_on(about.all.zero));
+  text += wrapped(without_loss(comparison, about));
+  text += wrapped(to_turn_it_on(about.all.zero) +
+                  " The planner cannot predict the effect on the loss: "
+                  "docs/howto/safe-compression.md has what was measured.");
+  text += known_problems(about);
   const std::string model = flags_text(about.all, kModelPaths);
-  if (!model.empty()) text += wrapped(fmt::format("The model in zpp_train's flags: {}.", model));
-  text += wrapped(about_the_loss(comparison, about));
+  if (about.all.model.mlp_width > 0) {
+    text +=
+        wrapped("zpp_train has no blocks as the config.json has them: it cannot train this model.");
+  } else if (!model.empty()) {
+    text += wrapped(fmt::format("The model in zpp_train's flags: {}.", model));
+  }
   text += wrapped(about_hybrids(comparison, about));
   text += wrapped(
       "Stages 1 and 2, which hold all weights on every GPU and can be faster where they fit, are "

@@ -32,10 +32,10 @@ trace::Document to_document(const Comparison& comparison, const trace::TraceData
   document.groups.push_back(
       {"in_turn",
        {},
-       {column("feature", "", "none: ZeRO-3, or all parts of ZeRO++", in_turn, &InTurnRow::feature),
+       {column("feature", "", "As in /comparison", in_turn, &InTurnRow::feature),
         column("bytes_out_of_node", "bytes",
-               "That leave one node in a step whose micro-steps each send what the first does",
-               in_turn, &InTurnRow::out_of_node),
+               "That leave one node in a step whose micro-steps run one after the other", in_turn,
+               &InTurnRow::out_of_node),
         column("reduction", "1", "Bytes of none over the bytes of the row", in_turn,
                &InTurnRow::reduction),
         column("step_seconds", "s", "With micro-steps one after the other; NaN without a cluster",

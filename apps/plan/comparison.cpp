@@ -1,6 +1,7 @@
 #include "apps/plan/comparison.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "lib/plan/estimate.hpp"
@@ -67,34 +68,64 @@ config::TrainConfig with_one_micro_step(config::TrainConfig config) {
   return config;
 }
 
-/// The micro-step alone of which a step that takes them in turn is made: of ZeRO-3, and of all
-/// parts.
+/// The micro-step of which a step that takes them in turn is made. Without weight differences,
+/// which DeepSpeed has not.
 PlannedVariants of_one_micro_step(Variants variants, const comm::Topology& topology,
                                   std::size_t step) {
-  variants.features = {with_one_micro_step(variants.features.front()),
-                       with_one_micro_step(variants.features.back())};
+  for (config::TrainConfig& config : variants.features) {
+    config = with_one_micro_step(config);
+    config.zero.weight_differences.enabled = false;
+  }
   variants.vendors = with_one_micro_step(variants.vendors);
   return planned(variants, topology, step);
 }
 
-std::vector<InTurnRow> in_turn(const PlannedVariants& one, std::size_t times,
-                               const comm::Topology& topology, const plan::Cluster* cluster) {
-  const auto row = [&](const Feature& feature, const plan::PlannedRun& run) {
-    return InTurnRow{.feature = std::string(feature.name),
-                     .out_of_node = times * out_of_node(plan::estimate(run), topology)};
-  };
-  std::vector<InTurnRow> rows{row(kFeatures.front(), one.features.front()),
-                              row(kFeatures.back(), one.features.back())};
-  rows.back().reduction = ratio(rows.front().out_of_node, rows.back().out_of_node);
-  if (cluster == nullptr) return rows;
-  double before = std::numeric_limits<double>::infinity();
-  for (const plan::PlannedRun& run : one.baselines) {
-    before = std::min(before, plan::separate_micro_steps_seconds(run, times, *cluster));
+/// `hybrid` is null where hybrid sharding has no row. Its own row is of micro-steps in turn too: of
+/// them only the last sends between nodes.
+std::vector<InTurnRow> in_turn(const Variants& variants, const comm::Topology& topology,
+                               std::size_t step, const plan::Cluster* cluster,
+                               const ComparedRow* hybrid) {
+  const std::size_t times = variants.vendors.gradient_accumulation_steps;
+  const PlannedVariants one = of_one_micro_step(variants, topology, step);
+  std::vector<InTurnRow> rows;
+  for (std::size_t i = 0; i < kFeatures.size(); ++i) {
+    const plan::Estimate told = plan::estimate(one.features[i]);
+    plan::Sent later = told.step_same_weights.forward;
+    later += told.step_same_weights.backward;
+    const std::uint64_t further =
+        later.bytes.inter / static_cast<std::uint64_t>(topology.node_count);
+    rows.push_back({.feature = std::string(kFeatures[i].name),
+                    .out_of_node = out_of_node(told, topology) + (times - 1) * further});
+    if (cluster == nullptr) continue;
+    rows.back().seconds = plan::separate_micro_steps_seconds(one.features[i], times, *cluster);
   }
-  rows.front().seconds = before;
-  rows.back().seconds = plan::separate_micro_steps_seconds(one.features.back(), times, *cluster);
-  for (InTurnRow& each : rows) each.speedup = before / each.seconds;
+  if (hybrid != nullptr) {
+    rows.push_back({.feature = hybrid->feature,
+                    .out_of_node = hybrid->out_of_node,
+                    .seconds = hybrid->seconds});
+  }
+  InTurnRow& before = rows.front();
+  if (cluster != nullptr) {
+    const plan::PlannedRun& vendors = one.baselines.front();
+    before.seconds =
+        std::min(before.seconds, plan::separate_micro_steps_seconds(vendors, times, *cluster));
+  }
+  for (InTurnRow& each : rows) {
+    each.reduction = ratio(before.out_of_node, each.out_of_node);
+    each.speedup = before.seconds / each.seconds;
+  }
   return rows;
+}
+
+/// Seconds of a step with overlap_comm, the fastest of the configurations.
+double overlapped_seconds(std::vector<config::TrainConfig> configs, const comm::Topology& topology,
+                          std::size_t step, const plan::Cluster& cluster) {
+  double least = std::numeric_limits<double>::infinity();
+  for (config::TrainConfig& config : configs) {
+    config.zero.overlap_comm = true;
+    least = std::min(least, plan::step_seconds(planned(config, topology, step), cluster));
+  }
+  return least;
 }
 
 bool weights_stay(const plan::PlannedRun& run) {
@@ -156,11 +187,13 @@ Comparison compare(const Variants& variants, const comm::Topology& topology,
   made.why_no_hybrids = variants.why_no_hybrids;
   made.copies_serve = zero::gathers_secondary(runs.features.back().plans().step.step.stale);
   made.weights_stay = weights_stay(runs.features.front());
-  const std::size_t times = variants.vendors.gradient_accumulation_steps;
-  made.in_turn =
-      times == 1 ? in_turn(runs, times, topology, cluster)
-                 : in_turn(of_one_micro_step(variants, topology, step), times, topology, cluster);
   if (cluster != nullptr) add_times(made, runs, others, *cluster, gain);
+  made.in_turn = in_turn(variants, topology, step, cluster, other_row(made, kHybrids.front().name));
+  if (cluster != nullptr && !variants.vendors.zero.overlap_comm) {
+    made.overlapped_before =
+        overlapped_seconds({variants.vendors, variants.features.front()}, topology, step, *cluster);
+    made.overlapped_all = overlapped_seconds({variants.features.back()}, topology, step, *cluster);
+  }
   return made;
 }
 

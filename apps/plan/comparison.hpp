@@ -31,10 +31,11 @@ struct ComparedRow {
   std::vector<plan::Rates> pays = {};  ///< as pays_where()
 };
 
-/// Row of a step whose micro-steps each send what the first does, one after the other: DeepSpeed's.
-/// Times are by the cluster's engine, kUnknown without a cluster.
+/// Row of a step whose micro-steps run one after the other: DeepSpeed's. The secondary copy of hpZ
+/// that the first makes serves the others. Times are by the cluster's engine, kUnknown without a
+/// cluster.
 struct InTurnRow {
-  std::string feature;            ///< none, or all
+  std::string feature;            ///< of kFeatures, or the first of kHybrids
   std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step
   double reduction = 1;           ///< bytes of ZeRO-3 over out_of_node
   double seconds = kUnknown;
@@ -48,9 +49,14 @@ struct Comparison {
   std::vector<ComparedRow> others;  ///< as of Variants
   std::string why_no_differences;   ///< as of Variants
   std::string why_no_hybrids;       ///< as of Variants
-  std::vector<InTurnRow> in_turn;   ///< ZeRO-3, and all parts together
-  bool copies_serve = false;        ///< of all parts some gathers are from a secondary copy
+  std::vector<InTurnRow>
+      in_turn;                ///< in the order of kFeatures, then hybrid sharding if it has a row
+  bool copies_serve = false;  ///< of all parts some gathers are from a secondary copy
   bool weights_stay = false;  ///< of ZeRO-3 some that were gathered, for a use or a whole step
+  /// Seconds of ZeRO-3 and of all parts with zero_optimization.overlap_comm, where the job is
+  /// without it and there is a cluster; else kUnknown.
+  double overlapped_before = kUnknown;
+  double overlapped_all = kUnknown;
   bool vendors_are_faster = false;  ///< the time of ZeRO-3 is that with the vendor's collectives
 };
 

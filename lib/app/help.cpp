@@ -58,10 +58,10 @@ std::string row(std::string names, const CLI::Option& flag, const std::string& t
   return names + filled(text, kTextColumn) + "\n";
 }
 
-/// Row of a flag in brief: one of its names, a letter beside it, and what it is; what 0 stands for
-/// is in the rest of the text.
+/// Row of a flag in brief: its names, a letter beside them, and what it is; what 0 stands for is in
+/// the rest of the text.
 std::string brief_row(const CLI::Option& flag) {
-  std::string names = "--" + flag.get_lnames().front();
+  std::string names = fmt::format("--{}", fmt::join(flag.get_lnames(), ",--"));
   if (!flag.get_snames().empty()) names.insert(0, "-" + flag.get_snames().front() + ",");
   const std::string value = flag.get_default_str();
   std::string text = first_clause(flag.get_description());

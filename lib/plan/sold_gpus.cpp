@@ -79,10 +79,10 @@ const std::vector<SoldGpu>& sold_gpus() {
       {"a100-40gb", "A100-SXM4-40GB", 312, 40, 1555, 300, 31.5, 409.6},
       {"b200", "B200-SXM-180GB", 2250, 180, 8000, 900, 63, 716.8},
       {"h100", "H100-SXM5-80GB", 989.4, 80, 3350, 450, 63, 614.4},
-      {"h200", "H200-SXM5-141GB", 989.4, 141, 4800, 450, 63, 614.4},
+      {"h200", "H200-SXM5-141GB", 989.4, 141, 4800, 450, 63, 614.4, /*compared=*/true},
       // 48 GB of GDDR6, of which ECC takes a sixteenth; no NVLink, GPUs meet over PCIe.
       {"l40s", "L40S-48GB", 362, 45, 864, 31.5, 31.5, 614.4},
-      {"v100", "V100-SXM2-32GB", 125, 32, 900, 150, 15.75, 256},
+      {"v100", "V100-SXM2-32GB", 125, 32, 900, 150, 15.75, 256, /*compared=*/true},
   };
   return all;
 }
@@ -108,8 +108,11 @@ Cluster sold_cluster(const SoldNodes& sold) {
                      : fmt::format("{} x {} as sold a node, {} x {:g} Gbit/s between nodes",
                                    sold.gpus_per_node, found->sheet, sold.node_links, gbit / links);
   cluster.source =
-      "as sold, none of them measured: data sheets times the shares of them that H200 reach; "
-      "expect step times to be off by up to 30 %";
+      std::string(
+          "as sold, none of them measured: data sheets times the shares of them that H200 "
+          "reach; ") +
+      (found->compared ? "expect step times to be off by up to 30 %"
+                       : "step times of this GPU were not compared with measured ones");
   cluster.nodes = one ? 1 : 2;
   cluster.gpus_per_node = sold.gpus_per_node;
   cluster.gpu = gpu_of(*found);

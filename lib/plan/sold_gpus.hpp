@@ -21,6 +21,7 @@ struct SoldGpu {
   double node_gb_per_s;         ///< of its links to the other GPUs of the node
   double host_gb_per_s;         ///< of its link to the host
   double host_memory_gb_per_s;  ///< of the two-socket host that it is usually sold in
+  bool compared = false;        ///< steps planned with these rates stand beside measured ones
 };
 
 /// By name.

@@ -300,7 +300,7 @@ def comparison(trace):
                                             "bound by"), rows),
             listed("A step in DeepSpeed", ("feature", "#bytes out of a node", "#factor", "#step ms", "#speed-up"),
                    in_turn,
-                   "Micro-steps run one after the other, and each sends what the first does.")]
+                   "Micro-steps run one after the other; the secondary copy of hpZ serves all but the first.")]
 
 
 SECTIONS = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
