@@ -383,7 +383,7 @@ HfShape read_hf_shape(const HfKeys& keys, const std::string& type) {
   made.known = known;
   const bool of_type = !type.empty() && known;
   made.sizes = sizes_of(keys, of_type ? row.usual : HfSizes{}, keys.has("n_embd"));
-  // Of an unknown type, and of none, what the activation says.
+  // The activation says whether an MLP of an unknown type has a gate.
   const std::string activation = keys.text("hidden_act");
   if (!of_type && !activation.empty() && !keys.has("n_embd")) {
     row.gated = activation == "silu" || activation == "swiglu";
