@@ -275,8 +275,8 @@ def no_models():
 
 def all_of_them():
     return {function.__name__: function() for function in
-            (shard_groups_of_one_rank, operations_of_none, sums_of_the_user, hybrid, replicated, left_out, parts_of_a_list,
-             all_or_none, several_meshes, reductions_apart, no_models)}
+            (shard_groups_of_one_rank, operations_of_none, sums_of_the_user, hybrid, replicated, left_out,
+             parts_of_a_list, all_or_none, several_meshes, reductions_apart, no_models)}
 
 
 class Groups(unittest.TestCase):
