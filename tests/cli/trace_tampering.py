@@ -38,7 +38,9 @@ def content(path):
 
 
 def another(value):
-    return value + b"x" if isinstance(value, bytes) else value + 1
+    if isinstance(value, bytes):
+        return bytes([value[0] ^ 1]) + value[1:] if value else b"x"
+    return value + 1 if value == value else 1  # NaN
 
 
 class Tampering(zpp.TestCase):

@@ -118,18 +118,18 @@ class Output(zpp.TestCase):
     def test_folder_that_vanishes(self):
         """It is made again, with a warning: the result of the run is not lost. So is that of --json."""
         for vanish in (lambda: self.out.rename(self.folder / "away"), lambda: shutil.rmtree(self.out)):
-            process = self.start(2, "--train-iters", "2000", "--log-interval", "1", "--json", self.out / "made.json")
+            process = self.start(2, "--train-iters", "400", "--log-interval", "1", "--json", self.out / "made.json")
             process.wait_for_line("step 1/")
             vanish()
             result = process.end()
-            self.assertIn("step 2000/2000", result.stdout)
+            self.assertIn("step 400/400", result.stdout)
             self.assertEqual(result.code, zpp.OK, result)
             self.assertIn(f"{self.out} was removed or moved during the run: it is made again", result.stderr)
             self.check_accepted(self.out / "train.h5")
             self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["made.json", "train.h5"])
 
     def test_folder_that_vanishes_and_cannot_be_made_again(self):
-        process = self.start(2, "--train-iters", "2000", "--log-interval", "1")
+        process = self.start(2, "--train-iters", "400", "--log-interval", "1")
         process.wait_for_line("step 1/")
         self.out.rename(self.folder / "away")
         self.out.write_text("mine")
@@ -138,7 +138,7 @@ class Output(zpp.TestCase):
 
     def test_folder_that_vanishes_and_is_another_runs(self):
         """Whose trace is not replaced."""
-        process = self.start(2, "--train-iters", "2000", "--log-interval", "1")
+        process = self.start(2, "--train-iters", "400", "--log-interval", "1")
         process.wait_for_line("step 1/")
         self.out.rename(self.folder / "away")
         self.out.mkdir()
