@@ -259,7 +259,7 @@ class Numbers(Case):
                 result, rows = self.compared(*words, ranks, "--weight-differences")
                 text = " ".join(result.stdout.split())
                 self.assertGreater(rows["all"]["reduction"], 2 * rows["qwZ+qgZ"]["reduction"])
-                self.assertIn(f"The factor is {rows['all']['reduction']:.2f} with one micro-step a step: ZeRO-3 sends "
+                self.assertIn(f"The factor is {rows['all']['reduction']:.2f} with 1 micro-step a step: ZeRO-3 sends "
                               f"the weights across nodes "
                               "twice and the gradients once, in bf16; ZeRO++ sends the weights once, as differences in "
                               "int4:128, and", text)
