@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -12,6 +11,7 @@
 
 #include "apps/plan/rates_text.hpp"
 #include "lib/base/units.hpp"
+#include "lib/config/deepspeed_reports.hpp"
 
 namespace zeropp::plan_app {
 
@@ -282,29 +282,19 @@ std::string what_deepspeed_does(const Compared& about) {
 }
 
 std::vector<std::string> deepspeed_problems(const Compared& about) {
-  const zero::Options& zero = about.all.zero;
-  const auto nodes = static_cast<unsigned>(about.topology.node_count);
   std::vector<std::string> found;
-  if (about.all.bf16) {
-    found.emplace_back(
-        "zero_quantized_weights in bf16 ends in an error about types (#3992, #4852, #7775; its fix "
-        "#7792 was open in January 2026).");
+  std::vector<std::string> mended;
+  for (const config::DeepSpeedReport& report : config::deepspeed_reports()) {
+    if (!report.concerns(about.all, about.topology.node_count)) continue;
+    if (report.mended) {
+      mended.push_back(report.threads.front());
+    } else {
+      found.push_back(fmt::format("{}: {}. {} ({}).", report.setting, report.seen, report.versions,
+                                  fmt::join(report.threads, ", ")));
+    }
   }
-  if (zero.offload_optimizer.enabled() || zero.offload_param.enabled()) {
-    found.emplace_back(
-        "zero_hpz_partition_size with offload: loss and norm of the gradients stay as they are "
-        "(#6926). mics_shard_size does not work with offload (#4792).");
-  }
-  if (about.topology.ranks_per_node > 1) {
-    found.emplace_back(
-        "zero_hpz_partition_size: the loss of the first step is too high before #7707 of December "
-        "2025 (#7606); #7164, a loss that is far too high, is open.");
-  }
-  if (!std::has_single_bit(nodes)) {
-    found.push_back(
-        fmt::format("zero_quantized_weights on {} nodes, no power of two: 3 nodes of 8 end in an "
-                    "assertion about multiples of 8 (#4386).",
-                    nodes));
+  if (!mended.empty()) {
+    found.push_back(fmt::format("Later releases mend {}.", fmt::join(mended, ", ")));
   }
   return found;
 }
