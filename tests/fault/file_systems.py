@@ -32,7 +32,8 @@ WRITERS = {
 # Those without a trace; they have no --output.
 OTHERS = {
     "plan savings": ("plan", ["savings", "--table", "--json", "made.json"], ["made.json"]),
-    "plan calibrate": ("plan", ["calibrate", "--gpu", "h100", "--node-gbit", "400", "--calibrated", "made.json"], ["made.json"]),
+    "plan calibrate": ("plan", ["calibrate", "--gpu", "h100", "--node-gbit", "400", "--calibrated", "made.json"],
+                       ["made.json"]),
     "info --json": ("info", ["--json", "made.json"], ["made.json"]),
 }
 
@@ -44,7 +45,8 @@ class FileSystems(zpp.TestCase):
         programs.write_inputs(self)
 
     def environment(self, failing, *preloaded):
-        return {"LD_PRELOAD": ":".join([SHIM, *preloaded]), "FAILING_DISK": failing, "FAILING_DISK_IN": str(self.folder)}
+        return {"LD_PRELOAD": ":".join([SHIM, *preloaded]), "FAILING_DISK": failing,
+                "FAILING_DISK_IN": str(self.folder)}
 
     def run_on(self, failing, program, words, *preloaded, output=True):
         words = [*words, "--output", "out"] if output else words

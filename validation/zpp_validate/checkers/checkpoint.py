@@ -1,5 +1,5 @@
-"""Checks checkpoints of zpp_train: the manifest's digest, the digest of every chunk, that slices cover every array once,
-and the digests of model.safetensors and config.json, where the checkpoint has them.
+"""Checks checkpoints of zpp_train: the manifest's digest, the digest of every chunk, that slices cover every array
+once, and the digests of model.safetensors and config.json, where the checkpoint has them.
 
 usage: zpp-validate checkpoint FOLDER [--newest]
 
@@ -51,8 +51,8 @@ def check_bytes(folder, each):
 
 
 def check_file(folder, each):
-    """A file for other programs. Its digest is of its first bytes: of a safetensors file the header, which has digests of
-    the tensors, and of others all."""
+    """A file for other programs. Its digest is of its first bytes: of a safetensors file the header, which has digests
+    of the tensors, and of others all."""
     name, is_changed = each["name"], f"{each['name']} is not as it was written"
     with open(folder / name, "rb") as file:
         begin = file.read(each["bytes"])
