@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     config::TrainConfig config;
     auto options = config::options(config);
     config::read_text(test::text_of(data, size), "fuzz.json", options);
-    (void)config::leave_out_idle(options);
+    std::vector<config::Ignored> ignored;
+    (void)config::leave_out_idle(options, ignored);
     const std::string canonical = config::canonical_json(options);
     config::TrainConfig copy;
     auto again = config::options(copy);

@@ -92,10 +92,11 @@ TEST(Saver, WhatAllRanksSavedEveryRankReads) {
   const Manifest manifest = folder.manifest(20);
   EXPECT_EQ(manifest.state, "state 20");
   EXPECT_EQ(manifest.world_size, static_cast<std::uint64_t>(world().size()));
+  const ArrayReader reader(folder.complete(20), manifest);
   for (const test::Array& array : kArrays) {
     const Slice all = array.slice(0, array.total);
     std::vector<std::byte> values(all.bytes(), std::byte{0xA5});
-    read_slice(folder.complete(20), manifest, all, values);
+    reader.read(all, values);
     EXPECT_EQ(values, array.values(all)) << array.name;
   }
 }

@@ -103,7 +103,7 @@ TEST(CheckpointFolder, ALaterOneIsAnotherJobs) {
   EXPECT_THAT(folder.steps(), ElementsAre(40, 5));
 }
 
-/// Of two runs that save the same steps, or steps between each other's.
+/// Two runs save the same steps, or steps between each other's.
 TEST(CheckpointFolder, WhatAnotherRunSavedIsNotReplaced) {
   for (const std::uint64_t step : {5, 6, 9}) {
     const test::TemporaryFolder place;

@@ -142,7 +142,9 @@ TEST(PlanModels, WhatCannotBePlannedIsRefused) {
   expect(llama(), "num_local_experts", 8, "a mixture of experts is not planned");
   expect(llama(), "head_dim", 64, "heads of 64");
   expect(llama(), "intermediate_size", 1, "no GPT of 32 layers x 4096 has about the");
-  expect(llama(), "num_hidden_layers", 2147483647, "more parameters than can be counted");
+  json huge = llama();
+  huge["num_hidden_layers"] = 2147483647;
+  expect(huge, "hidden_size", 2147483648, "more parameters than can be counted");
 }
 
 }  // namespace

@@ -213,7 +213,7 @@ class Ranges : public testing::Test {
     std::vector<float> values(kElements);
     std::iota(values.begin(), values.end(), 0.0F);
     file.write(std::as_bytes(std::span(values)));
-    file.finish();
+    (void)file.finish();
   }
 
   /// The file with its header changed, and the byte at `place` of its values.
