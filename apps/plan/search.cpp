@@ -159,15 +159,16 @@ std::string minima_text(const SearchJob& asked) {
   return minima.empty() ? "" : fmt::format("lower {}, ", fmt::join(minima, " and "));
 }
 
-/// Throws Error(usage) where no configuration of the spaces is possible: what refuses most of them.
-/// An error in the flags or in a file of the user's refuses all, with the words of zpp_plan
-/// estimate.
-void require_possible(const std::vector<Found>& found) {
+/// Throws Error(usage) where no configuration of the spaces is possible: what zpp_plan estimate says
+/// of the flags alone, or what refuses most candidates.
+void require_possible(const std::vector<Found>& found, const SearchJob& asked) {
   std::map<std::string, std::size_t> refusals;
   for (const Found& each : found) {
     if (each.result.possible > 0) return;
     for (const auto& [refusal, count] : each.result.refusals) refusals[refusal] += count;
   }
+  config::TrainConfig own = asked.base.job.config;
+  config::resolve(own, {}, machine_for(asked.base, found.front().topology));
   const auto most =
       std::ranges::max_element(refusals, {}, [](const auto& refusal) { return refusal.second; });
   if (most != refusals.end()) throw Error(ExitCode::usage, most->first);
@@ -212,7 +213,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
                                          step_seconds_function(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
-  require_possible(found);
+  require_possible(found, asked);
   std::string text = to_text(found, asked.rows, call.options());
   text += assumptions_text(asked.base.job, call.options());
   standard_output::write(text);

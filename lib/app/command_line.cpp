@@ -432,6 +432,10 @@ void set_options(App& app, const std::string& config, const Given& given,
   if (!ignored.empty()) {
     warnings.push_back(fmt::format("{}: {}", config, config::ignored_line(ignored)));
   }
+  if (config.empty() || !config::reads_deepspeed(app.options)) return;
+  if (const std::string line = config::left_out_line(app.options); !line.empty()) {
+    warnings.push_back(fmt::format("{} {}", config, line));
+  }
 }
 
 }  // namespace

@@ -42,6 +42,11 @@ const DeepSpeedKey* find_deepspeed_key(std::string_view path);
 /// stands for the key.
 void check_ignored(const DeepSpeedKey& key, const nlohmann::json& value, const std::string& name);
 
+/// Line that names what a file of DeepSpeed's leaves out although DeepSpeed would train or send
+/// something else; empty where there is nothing. A file with a section "zeropp" is one of ours. Ask
+/// once everything is read, flags too.
+std::string left_out_line(const std::vector<Option>& options);
+
 /// Every key that is known and what it means here, as a table in Markdown: DeepSpeed's keys that
 /// work, which are among `options`, other names of options, and deepspeed_keys().
 std::string describe_keys(const std::vector<Option>& options);

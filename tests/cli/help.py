@@ -8,7 +8,7 @@ import shlex
 
 import zpp
 
-LINES, COLUMNS = 60, 100
+LINES, COLUMNS = 64, 100
 ROW = re.compile(r"^  (-.*?)(?:  |$)", re.MULTILINE)
 HEADING = re.compile(r"^\S.* \(--help (\w+)\):$", re.MULTILINE)
 

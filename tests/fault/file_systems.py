@@ -101,7 +101,8 @@ class FileSystems(zpp.TestCase):
     def test_no_locks_where_files_are_read(self):
         self.check_ok(self.train(1))
         self.check_ok(self.train(1, out=self.folder / "other"))
-        sweep = zpp.Process(programs.command("sweep", *programs.SWEEP, "--output", self.out), cwd=self.folder).end()
+        words = [*zpp.MPIRUN, "-n", "2", zpp.BIN / "zpp_sweep", *programs.SWEEP, "--output", self.out]
+        sweep = zpp.Process(words, cwd=self.folder).end()
         self.assertEqual(sweep.code, zpp.OK, sweep)
         trace = self.out / "train.h5"
         for error in NO_LOCKS:
