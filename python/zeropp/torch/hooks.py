@@ -13,6 +13,12 @@ from zeropp.torch.shared_plan import DTYPES, Sent
 OF_REPLICAS = "all-reduce of replicas"  # why PyTorch carries it
 
 
+def of_pytorch(name, former_name):
+    """The collective that FSDP2 itself calls. It is looked up at each call: what a user or a test puts in its place is
+    called too."""
+    return getattr(dist, name, None) or getattr(dist, former_name)
+
+
 class Hook:
     """What both have in common. `settings` is compress()'s, `name` the module's."""
 
@@ -93,7 +99,8 @@ class CompressedAllGather(Hook):
             why = "inside a node" if inside else "codec none"
         if why:
             self.count_plain(phase, input_tensor, ranks, why)
-            return dist.all_gather_into_tensor(output_tensor, input_tensor, group=ranks.group, async_op=async_op)
+            gather = of_pytorch("all_gather_single", "all_gather_into_tensor")
+            return gather(output_tensor, input_tensor, group=ranks.group, async_op=async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
         plan = self.plans.get(
             ("all_gather", ranks, input_tensor.numel(), input_tensor.dtype, codec),
@@ -118,7 +125,8 @@ class CompressedReduceScatter(Hook):
         why = self.why_left(ranks, 1, input_tensor, output_tensor) or ("codec none" if self.leaves_all else "")
         if why:
             self.count_plain("reduce", output_tensor, ranks, why)
-            return dist.reduce_scatter_tensor(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
+            reduce = of_pytorch("reduce_scatter_single", "reduce_scatter_tensor")
+            return reduce(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
         if op == dist.ReduceOp.SUM:
             scale = 1.0
         elif op == dist.ReduceOp.AVG:
