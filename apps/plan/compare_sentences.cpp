@@ -283,18 +283,12 @@ std::string what_deepspeed_does(const Compared& about) {
 
 std::vector<std::string> deepspeed_problems(const Compared& about) {
   std::vector<std::string> found;
-  std::vector<std::string> mended;
   for (const config::DeepSpeedReport& report : config::deepspeed_reports()) {
     if (!report.concerns(about.all, about.topology.node_count)) continue;
-    if (report.mended) {
-      mended.push_back(report.threads.front());
-    } else {
-      found.push_back(fmt::format("{}: {}. {} ({}).", report.setting, report.seen, report.versions,
-                                  fmt::join(report.threads, ", ")));
-    }
-  }
-  if (!mended.empty()) {
-    found.push_back(fmt::format("Later releases mend {}.", fmt::join(mended, ", ")));
+    found.push_back(report.mended ? fmt::format("{}: {} ({}).", report.setting, report.versions,
+                                                report.threads.front())
+                                  : fmt::format("{}: {}. {} ({}).", report.setting, report.seen,
+                                                report.versions, fmt::join(report.threads, ", ")));
   }
   return found;
 }

@@ -159,8 +159,8 @@ std::string minima_text(const SearchJob& asked) {
   return minima.empty() ? "" : fmt::format("lower {}, ", fmt::join(minima, " and "));
 }
 
-/// Throws Error(usage) where no configuration of the spaces is possible: what zpp_plan estimate says
-/// of the flags alone, or what refuses most candidates.
+/// Throws Error(usage) where no configuration of the spaces is possible: what zpp_plan estimate
+/// says of the flags alone, or what refuses most candidates.
 void require_possible(const std::vector<Found>& found, const SearchJob& asked) {
   std::map<std::string, std::size_t> refusals;
   for (const Found& each : found) {

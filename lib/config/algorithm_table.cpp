@@ -19,7 +19,7 @@ constexpr const char* kKey = "zeropp.algorithm_table";
 
 nlohmann::json parsed(const std::filesystem::path& path) {
   std::ifstream file(path);
-  if (!file) {
+  if (!file || std::filesystem::is_directory(path)) {
     throw Error(ExitCode::io, fmt::format("{}: cannot read {}: give the JSON of a zpp_sweep run",
                                           kKey, path.string()));
   }

@@ -18,7 +18,8 @@ const std::vector<DeepSpeedReport>& deepspeed_reports() {
   static const std::vector<DeepSpeedReport> table{
       {.setting = "qwZ in bf16",
        .seen = "Forward ends with an error: the gathered weights are fp16, the inputs are bf16",
-       .versions = "Up to 0.19.5. Its main branch mends it since 2026-08-19 (#8215)",
+       .versions = "Up to 0.19.5: leave zero_quantized_weights out. Its main branch mends it since "
+                   "2026-08-19 (#8215)",
        .threads = {"DeepSpeed #3992", "DeepSpeed #4852", "DeepSpeed #7775", "DeepSpeed #8215"},
        .concerns = [](const TrainConfig& c, int) { return c.bf16 && c.zero.quantized_weights; }},
       {.setting = "qwZ on a number of nodes that is no power of 2",

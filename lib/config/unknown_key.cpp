@@ -1,5 +1,7 @@
 #include "lib/config/unknown_key.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lib/base/lower.hpp"
@@ -65,7 +67,7 @@ std::string misspelled(const std::string& path, const std::vector<Option>& optio
 /// empty: none.
 std::string misplaced(const std::string& path, const json& value,
                       const std::vector<Option>& options) {
-  const std::string name = last_of(path);
+  std::string name = last_of(path);
   std::string found;
   for (const Option& option : options) {
     if (option.path.starts_with("zeropp.")) continue;
@@ -111,7 +113,7 @@ void check_unknown(const std::string& path, const json& value, const std::vector
   }
   if (!value.is_object()) return;
   for (const auto& [key, child] : value.items()) {
-    const std::string inside = path + "." + key;
+    const std::string inside = fmt::format("{}.{}", path, key);
     const std::string meant = misplaced(inside, child, options);
     if (meant.empty() || says_nothing(child, meant, options)) continue;
     refuse("unknown key {}: move it to {}, or leave it out", shown(inside), meant);

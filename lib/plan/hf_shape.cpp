@@ -280,9 +280,9 @@ bool has_experts(const json& object) {
 void refuse_other_decoders(const HfKeys& keys, const std::string& type) {
   const auto refuse = [&](const char* what) {
     throw Error(ExitCode::usage,
-                fmt::format("{}: {} is not planned: zpp_plan savings --model-params N --world-size "
-                            "N has ZeRO-3's bytes of any model, from the number of all its "
-                            "parameters",
+                fmt::format("{}: {} is not planned: zpp_plan savings --model-params PARAMETERS "
+                            "--world-size RANKS --baseline bf16 --passes zero3 has what a rank of "
+                            "any model sends",
                             keys.name(), what));
   };
   if (type.find("moe") != std::string::npos || type == "mixtral" || type == "dbrx" ||

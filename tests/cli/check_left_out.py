@@ -9,6 +9,8 @@ import left_out
 import zpp
 
 LISTS = """
+cmake_minimum_required(VERSION 3.25)
+project(p LANGUAGES NONE)
 enable_testing()
 add_test(NAME passes COMMAND true)
 add_test(NAME no_gpu COMMAND sh -c "echo first; echo skipped: no GPU is visible; exit 77")
@@ -21,7 +23,7 @@ set_tests_properties(no_gpu no_torch no_torch_too silent PROPERTIES SKIP_RETURN_
 
 class LeftOut(zpp.TestCase):
     def test_a_run_of_ctest(self):
-        (self.folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES NONE)" + LISTS)
+        (self.folder / "CMakeLists.txt").write_text(LISTS)
         build, file = self.folder / "build", self.folder / "check.xml"
         for command in (["cmake", "-S", self.folder, "-B", build],
                         ["ctest", "--test-dir", build, "--output-junit", file]):

@@ -533,7 +533,7 @@ class Inputs(Case):
         heading = "Known problems of DeepSpeed with a job like this (docs/howto/deepspeed-versions.md):"
         words = [*MODEL, "--ranks-per-node", "8"]
         offload = {"offload_optimizer": {"device": "cpu"}}
-        mended = {"#7606", "#5059", "#4851"}
+        mended = {"#7606", "#7707", "#7164", "#5059", "#5216", "#4851", "#4906"}
         for nodes, zero, precision, met in ((4, {}, "bf16", {"#3992", "#4852", "#7775", "#8215"}),
                                             (4, {}, "fp16", set()), (3, {}, "fp16", {"#4386"}),
                                             (4, offload, "fp16", {"#6926", "#6889", "#3697"})):

@@ -117,8 +117,10 @@ class FileSystems(zpp.TestCase):
                         self.assertNotIn("INVALID", result.stdout)
             command = [zpp.BIN / "zpp_plan", "calibrate", self.out / "sweep.h5", "--gpu", "h100", "--node-gbit", "400",
                        "--calibrated", "made.json"]
+            with_locks = zpp.Process(command, cwd=self.folder).end()  # it has read that the sweep is too small
+            self.assertIn("at least two sizes", with_locks.stderr)
             result = zpp.Process(command, env=self.environment(f"locks={error}"), cwd=self.folder).end()
-            self.assertEqual(result.code, zpp.OK, result)
+            self.assertEqual((result.code, result.stderr), (with_locks.code, with_locks.stderr), result)
 
     def test_what_fails_leaves_nothing_half_written(self):
         for name, program, words, left, output in self.everything():

@@ -12,6 +12,7 @@ import types
 
 import torch
 import torch._utils
+from torch.distributed.fsdp import FSDPModule
 from torch.nn.attention import flex_attention
 
 
@@ -39,6 +40,13 @@ def torchtitan_starts():
     for name, answer in known.items():
         setattr(torch.cpu, name, lambda *_, answer=answer: answer)
     flex_attention._validate_device = lambda *_: None
+    divide = FSDPModule.set_gradient_divide_factor
+
+    def divide_after_the_sum(self, factor):  # gloo has no sum of products
+        divide(self, factor)
+        self.set_force_sum_reduction_for_comms(True)
+
+    FSDPModule.set_gradient_divide_factor = divide_after_the_sum
 
 
 if importlib.util.find_spec("accelerate"):
