@@ -61,7 +61,10 @@ class Mounts(mounts.MountCase):
 
     def test_becomes_read_only(self):
         """Once two are complete: where there is a third, it is whole."""
-        prepare = 'mkdir "$out/checkpoints"; mount -t tmpfs -o size=64m tmpfs "$out/checkpoints"; '
+        # The lock file lies on another file system: one with a file that is open for writing stays writable.
+        prepare = ('mkdir "$out/checkpoints"; mount -t tmpfs -o size=64m tmpfs "$out/checkpoints"; '
+                   'lock="$out/checkpoints/.checkpoints.lock"; touch "$out/lock" "$lock"; '
+                   'mount --bind "$out/lock" "$lock"; ')
         freeze = 'until mount -o remount,ro "$out/checkpoints"; do :; done'
         result = self.run_there(prepare + self.once_running(freeze), at_line="step 4/")
         self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)

@@ -475,6 +475,20 @@ TEST(ConfigDeepSpeed, ReportsConcernWhatTheyName) {
               testing::ElementsAre("MiCS under Hugging Face or Lightning"));
 }
 
+TEST(ConfigDeepSpeed, WhatIsLeftOutIsToldWhereTheDefaultDiffers) {
+  const auto told = [](const char* text) { return left_out_line(Settled(text).table); };
+  EXPECT_EQ(told(R"({"train_micro_batch_size_per_gpu":1})"),
+            "leaves out zero_optimization.stage (3 here, 0 in DeepSpeed): write what is meant");
+  EXPECT_EQ(told(R"({"zero_optimization":{"stage":2},"optimizer":{"type":"Adam"}})"),
+            "leaves out optimizer.params.betas (0.9 and 0.95 here, 0.9 and 0.999 in DeepSpeed): "
+            "write what is meant");
+  EXPECT_EQ(told(R"({"zero_optimization":{"stage":2},
+                     "optimizer":{"type":"AdamW","params":{"betas":[0.9,0.95]}}})"),
+            "");
+  EXPECT_EQ(told(R"({"zero_optimization":{"stage":2},"optimizer":{"type":"SGD"}})"), "");
+  EXPECT_EQ(told(R"({"zeropp":{"seed":1}})"), "") << "a file of ours";
+}
+
 TEST(ConfigDeepSpeed, ADotInANameDividesNothing) {
   for (const char* text : {R"({"zero_optimization.stage":2,"zero_optimization":{"stage":3}})",
                            R"({"zero_optimization":{"offload_param.device":"cpu"}})"}) {
