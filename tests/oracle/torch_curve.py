@@ -109,7 +109,7 @@ class TorchCurve(zpp.TestCase):
         """Of the host: weights are rounded, activations are not."""
         trace = self.converge(base={"bf16": {"enabled": True}})
         self.check_ok(self.torch_curve(trace))
-        self.assertLess(self.largest_difference(trace), 2e-4)
+        self.assertLess(self.largest_difference(trace), 5e-4)
         self.check_ok(self.table(trace))
 
     def test_goes_on(self):
