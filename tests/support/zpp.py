@@ -253,8 +253,9 @@ class TestCase(unittest.TestCase):
 
     def check_ok(self, result):
         self.assertEqual(result.code, OK, result)
-        self.assertEqual([line for line in result.stderr.splitlines()
-                          if not any(words in line for words in (NO_RING, FROM_COPIES, LEFT_OUT, *HPZ_WARNINGS))], [], result)
+        known = (NO_RING, FROM_COPIES, LEFT_OUT, *HPZ_WARNINGS)
+        self.assertEqual([line for line in result.stderr.splitlines() if not any(words in line for words in known)], [],
+                         result)
         return result
 
     def check_fails(self, result, code, *parts, program="zpp_train"):
