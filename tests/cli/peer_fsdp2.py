@@ -1,4 +1,4 @@
-# ctest: name=peer_fsdp2 timeout=600 labels=cli,torch processors=2
+# ctest: name=peer_fsdp2 timeout=600 labels=cli,torch processors=4
 """zpp-validate peer-fsdp2 on CPUs over gloo: each option does what it says, which is seen in the collectives, in the
 model, in the losses or in what PyTorch is told, and stands in the JSON; what cannot be is refused in one line."""
 
@@ -101,7 +101,7 @@ class Peer(zpp.TestCase):
                   **environment}
         started = [subprocess.Popen([*program, *words], env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
-        said = [process.communicate(timeout=150) for process in started]
+        said = [process.communicate(timeout=500) for process in started]
         return [subprocess.CompletedProcess(process.args, process.returncode, *text)
                 for process, text in zip(started, said)]
 

@@ -1,4 +1,4 @@
-# ctest: name=torch_accelerate timeout=600 labels=cli,torch processors=2
+# ctest: name=torch_accelerate timeout=600 labels=cli,torch processors=4
 """examples/accelerate: accelerate's loop and the Trainer of transformers train on CPUs with codecs as they do without,
 and print what was sent."""
 

@@ -1,4 +1,4 @@
-# ctest: name=torch_fsdp2 timeout=600 labels=cli,torch processors=2
+# ctest: name=torch_fsdp2 timeout=600 labels=cli,torch processors=4
 """zeropp.torch.compress() on models that FSDP2 shards over gloo. Codecs that lose nothing of what is sent give the bits
 of plain FSDP2, whatever of FSDP2 is used; others give what encoding and decoding by hand gives; bytes are the predicted
 ones; what cannot be is refused in one line."""

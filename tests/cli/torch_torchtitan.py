@@ -1,4 +1,4 @@
-# ctest: name=torch_torchtitan timeout=600 labels=cli,torch processors=2
+# ctest: name=torch_torchtitan timeout=600 labels=cli,torch processors=4
 """examples/torchtitan: torchtitan's own trainer trains its debug model on CPUs with codecs as it does without, and
 prints what was sent. Text and tokenizer, which torchtitan's repository has and its package lacks, are made here."""
 

@@ -1,4 +1,4 @@
-# ctest: name=gpt2_transformers timeout=300 labels=oracle,torch
+# ctest: name=gpt2_transformers timeout=600 labels=oracle,torch
 """The GPT's weights in `transformers`, on PyTorch: what a run exports has its loss there, and a GPT-2 that was made
 there has its loss here, to 1e-4 in fp32. Another model's weights are told apart. Skipped without either package."""
 
@@ -19,7 +19,7 @@ MADE = ["--layers", 3, "--hidden", 48, "--heads", 4, "--length", 24]
 
 def script(*words):
     return subprocess.run([sys.executable, *map(str, (VALIDATE, "gpt2", *words))], capture_output=True, text=True,
-                          timeout=120)
+                          timeout=300)
 
 
 class Transformers(zpp.TestCase):

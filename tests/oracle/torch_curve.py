@@ -1,4 +1,4 @@
-# ctest: name=torch_curve timeout=300 labels=oracle,torch processors=2
+# ctest: name=torch_curve timeout=300 labels=oracle,torch processors=4
 """Training without compression has the loss curve of plain PyTorch: zpp-validate torch-curve trains again what
 zpp_converge trained, with weights and data that it draws itself, and every loss agrees to fp32 rounding. A rate that is
 off by a tenth is called different; other data are refused."""
@@ -60,11 +60,11 @@ class TorchCurve(zpp.TestCase):
         command = [str(zpp.BIN / "zpp_converge"), "--config", self.write_json("matrix.json", matrix),
                    "--output", self.out]
         shutil.rmtree(self.out, ignore_errors=True)
-        self.check_ok(zpp.launch([(2, command)], cwd=self.folder, patient=True).end(timeout=100))
+        self.check_ok(zpp.launch([(2, command)], cwd=self.folder, patient=True).end(timeout=250))
         return self.out / "converge.h5"
 
     def validate(self, *words):
-        return zpp.Process([*zpp.VALIDATE, *words], env={"OMP_NUM_THREADS": "1"}).end(timeout=120)
+        return zpp.Process([*zpp.VALIDATE, *words], env={"OMP_NUM_THREADS": "1"}).end(timeout=250)
 
     def torch_curve(self, trace, *words):
         return self.validate("torch-curve", trace, "--output", self.curves, "--device", "cpu", *words)

@@ -12,7 +12,7 @@ ON_CPUS = SOURCE / "tests" / "support" / "on_cpus.py"
 LOSS = re.compile(r"\bloss:? +([0-9.]+)|'loss': '?([0-9.]+)")
 
 
-def run(*words, folder=None, python_path=(), limit=140):
+def run(*words, folder=None, python_path=(), limit=500):
     """What rank 0 of torchrun's script printed. Raises AssertionError with its output where a rank fails."""
     path = os.pathsep.join([*map(str, python_path), os.environ["PYTHONPATH"]])
     done = subprocess.run(
