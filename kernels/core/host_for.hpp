@@ -1,32 +1,29 @@
-// The parallel loops of the host kernels: Kokkos's, or with ZEROPP_OPENMP_LOOPS OpenMP's, for a
-// library that is moved to other machines and starts no runtime of its own (lib/c).
+// The parallel loops of the host kernels. What runs them is linked: Kokkos in the programs
+// (host_runtime.cpp), OpenMP in the C library and the Python module, which are moved to other
+// machines (lib/c/host_loop.cpp). Kernels are therefore compiled once for both.
 #pragma once
 
-#ifndef ZEROPP_OPENMP_LOOPS
-#include <Kokkos_Core.hpp>
-#endif
 #include <algorithm>
 #include <cstddef>
 
 namespace zeropp {
 
+/// A range of a loop: calls `task`, whatever its type is, for i in [begin, end).
+using HostRange = void(const void* task, std::size_t begin, std::size_t end);
+
+/// Calls `range` with `task` on several threads, for ranges that cover [0, count) once, in any
+/// order; done when it returns.
+void host_loop(const char* label, std::size_t count, HostRange* range, const void* task);
+
 /// task(i) for i in [0, count), in any order; done when it returns. Each i writes its own outputs.
-#ifdef ZEROPP_OPENMP_LOOPS
-template <class Task>
-void host_for(const char* /*label*/, std::size_t count, const Task& task) {
-#pragma omp parallel for schedule(static) if (count > 1)
-  for (std::size_t i = 0; i < count; ++i) task(i);
-}
-#else
 template <class Task>
 void host_for(const char* label, std::size_t count, const Task& task) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
-  if (count == 0) return;
-  Kokkos::parallel_for(
-      label, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t> >(Space(), 0, count), task);
-  Space().fence();
+  const auto range = [](const void* any, std::size_t begin, std::size_t end) {
+    const Task own = *static_cast<const Task*>(any);  // in registers: no store aliases its members
+    for (std::size_t i = begin; i < end; ++i) own(i);
+  };
+  host_loop(label, count, range, &task);
 }
-#endif
 
 /// body(begin, end) over ranges that cover [0, n), in any order; done when it returns. Threads get
 /// blocks: the loop inside a block is plain, so that it vectorizes.
