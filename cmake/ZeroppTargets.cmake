@@ -19,28 +19,6 @@ function(zeropp_add_app name)
   install(TARGETS zpp_${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# zeropp_test_devices(OUT transport...): where a test's entries run: host, and with CUDA cuda-<transport> each.
-function(zeropp_test_devices out)
-  set(devices host)
-  if(ZEROPP_ENABLE_CUDA)
-    list(TRANSFORM ARGN PREPEND cuda- OUTPUT_VARIABLE on_gpus)
-    list(APPEND devices ${on_gpus})
-  endif()
-  set(${out} ${devices} PARENT_SCOPE)
-endfunction()
-
-# zeropp_on_gpus(OUT device np): what starts an entry with CUDA: needs_gpus skips it, with the reason, where GPUs
-# are fewer than one, or over NCCL than one a rank.
-function(zeropp_on_gpus out device np)
-  set(launch "")
-  if(device STREQUAL cuda-mpi)
-    set(launch $<TARGET_FILE:needs_gpus> 1)
-  elseif(device STREQUAL cuda-nccl)
-    set(launch $<TARGET_FILE:needs_gpus> ${np})
-  endif()
-  set(${out} ${launch} PARENT_SCOPE)
-endfunction()
-
 # zeropp_add_test_program(NAME name MAIN library SOURCES file... TESTS name... [SUPPORT file...] [LINK library...])
 #   A GoogleTest program of one or more test files, and for each, in the same order, a name: the link test_<name> to the
 #   program runs that file's tests alone (tests/support/test_files.hpp). Most of the time that a test takes to compile
@@ -76,96 +54,95 @@ const std::span<const zeropp::test::TestFile> zeropp::test::test_files = kFiles;
   endif()
 endfunction()
 
-# zeropp_add_rank_test(NAME name CASE device.np<n> PROGRAM file TIMEOUT s [LABELS label...] [ENVIRONMENT name=value...])
-#   One CTest entry under mpirun, NAME.np<n> on the host and NAME.<device>.np<n> elsewhere; on a GPU with the label gpu in place of mpi, skipped where there are too few. Over NCCL
-#   one entry runs at a time: kernels of NCCL wait on the GPU for other ranks, and jobs that share GPUs would take their
-#   turns with waiting.
-function(zeropp_add_rank_test)
-  cmake_parse_arguments(arg "" "NAME;CASE;PROGRAM;TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
-  string(REGEX MATCH "^(.*)[.]np(.*)$" matched ${arg_CASE})
-  set(device ${CMAKE_MATCH_1})
-  set(np ${CMAKE_MATCH_2})
-  set(kind gpu)
-  set(entry ${arg_NAME}.${arg_CASE})
-  if(device STREQUAL host)
-    set(kind mpi)
-    set(entry ${arg_NAME}.np${np})
+# zeropp_entry(NAME COMMAND word... [DEVICE host|cuda-<transport>] [RANKS n] [PROCESSORS n] TIMEOUT s LABELS label...
+#              [ENVIRONMENT name=value...]): one entry of CTest, with what all entries have in common. What may take longer,
+#   by its TIMEOUT, begins earlier (COST), so that short ones fill the end. On GPUs, needs_gpus skips the entry with the
+#   reason where there are fewer than it needs: over NCCL one a rank, else one. Over NCCL one entry runs at a time: its
+#   kernels wait on the GPU for other ranks, and jobs that share GPUs would take turns in waiting.
+function(zeropp_entry name)
+  cmake_parse_arguments(arg "" "DEVICE;RANKS;PROCESSORS;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  set(gpus "")
+  if(arg_DEVICE STREQUAL cuda-nccl AND arg_RANKS)
+    set(gpus $<TARGET_FILE:needs_gpus> ${arg_RANKS})
+  elseif(arg_DEVICE MATCHES "^cuda-" OR gpu IN_LIST arg_LABELS)
+    set(gpus $<TARGET_FILE:needs_gpus> 1)  # a script knows whether it needs more
   endif()
-  set(labels "${kind};np${np};${arg_LABELS}")
-  if(np GREATER 2 OR kind STREQUAL gpu)
-    list(REMOVE_ITEM labels sanitize)
+  set(launch "")
+  if(arg_RANKS)
+    set(launch ${ZEROPP_MPIRUN} -n ${arg_RANKS})
+    list(APPEND arg_ENVIRONMENT ZEROPP_TEST_RANKS=${arg_RANKS})
   endif()
-  zeropp_on_gpus(on_gpus ${device} ${np})
-  add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_MPIRUN} -n ${np} ${arg_PROGRAM})
-  set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
-                       PROCESSORS ${np} SKIP_RETURN_CODE 77)
-  if(device STREQUAL cuda-nccl)
-    set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
+  if(arg_DEVICE)
+    list(APPEND arg_ENVIRONMENT ZEROPP_TEST_DEVICE=${arg_DEVICE})
   endif()
-  zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device} ZEROPP_TEST_RANKS=${np} ${arg_ENVIRONMENT})
+  add_test(NAME ${name} COMMAND ${gpus} ${launch} ${arg_COMMAND})
+  list(REMOVE_DUPLICATES arg_LABELS)
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
+                       PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
+  if(arg_DEVICE STREQUAL cuda-nccl OR (arg_DEVICE STREQUAL host AND gpu IN_LIST arg_LABELS))
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK nccl)
+  endif()
+  zeropp_test_environment(${name} ${arg_ENVIRONMENT})
 endfunction()
 
-# zeropp_gpu_cases(OUT NP n... CUDA transport...): the pairs device.np<n> on which a test runs on GPUs. Over MPI ranks
-# share GPUs, which is slow: at up to 4 ranks.
-function(zeropp_gpu_cases out)
+# zeropp_cases(OUT NP n... CUDA transport...): where a test of ranks runs: device.np<n>. On the host at the counts that it
+# names. On GPUs within their range, over NCCL at 1, 2 and 4, which machines have, and over MPI, where ranks share GPUs,
+# at the largest of these.
+function(zeropp_cases out)
   cmake_parse_arguments(arg "" "" "NP;CUDA" ${ARGN})
-  set(cases "")
-  zeropp_test_devices(devices ${arg_CUDA})
-  list(REMOVE_ITEM devices host)
-  foreach(device IN LISTS devices)
-    foreach(np IN LISTS arg_NP)
-      if(NOT device STREQUAL cuda-mpi OR np LESS_EQUAL 4)
-        list(APPEND cases ${device}.np${np})
+  set(cases ${arg_NP})
+  list(TRANSFORM cases PREPEND host.np)
+  if(ZEROPP_ENABLE_CUDA AND arg_CUDA)
+    list(SORT arg_NP COMPARE NATURAL)
+    list(GET arg_NP 0 least)
+    list(GET arg_NP -1 most)
+    set(counts "")
+    foreach(np 1 2 4)
+      if(np GREATER_EQUAL least AND np LESS_EQUAL most)
+        list(APPEND counts ${np})
       endif()
     endforeach()
-  endforeach()
+    list(GET counts -1 largest)
+    if(nccl IN_LIST arg_CUDA)
+      list(TRANSFORM counts PREPEND cuda-nccl.np OUTPUT_VARIABLE on_gpus)
+      list(APPEND cases ${on_gpus})
+    endif()
+    if(mpi IN_LIST arg_CUDA)
+      list(APPEND cases cuda-mpi.np${largest})
+    endif()
+  endif()
   set(${out} ${cases} PARENT_SCOPE)
 endfunction()
 
-# zeropp_add_test(NAME name [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
-#   The CTest entries of a test file, which run test_NAME. Without NP: one process, entry NAME, on a GPU when the file
-#   is one of gpu/. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same on GPUs,
-#   entries NAME.cuda-<transport>.np<n> of its own.
-#   What may take longer, by its TIMEOUT, begins earlier (COST), so that short ones fill the end.
-#   LABELS without-cuda: ./check --without-cuda builds and runs it; sanitize: the preset cpu-asan runs it too. MPI entries
-#   at more than 2 ranks never get the label sanitize.
-function(zeropp_add_test)
-  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "NP;CUDA;LABELS" ${ARGN})
-  set(program ${PROJECT_BINARY_DIR}/tests/bin/test_${arg_NAME})
-  if(NOT arg_NP)
-    add_test(NAME ${arg_NAME} COMMAND ${program})
-    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-                         COST ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
-    zeropp_test_environment(${arg_NAME})
-    return()
-  endif()
-  list(TRANSFORM arg_NP PREPEND host.np OUTPUT_VARIABLE on_host)
-  zeropp_gpu_cases(on_gpus NP ${arg_NP} CUDA ${arg_CUDA})
-  foreach(case IN LISTS on_host on_gpus)
-    zeropp_add_rank_test(NAME ${arg_NAME} CASE ${case} PROGRAM ${program} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS})
-  endforeach()
-endfunction()
-
-# zeropp_add_gpu_tests(PROGRAM name row...): on GPUs the files of a program are one entry PROGRAM.cuda-<transport>.np<n>
-#   each: NCCL takes a second to start a group of ranks, and files share groups (tests/support/mpi_world.hpp), so that
-#   19 files on two GPUs take 87 s in place of five minutes. A row is name|np,...|transport,...|timeout of a file; the
-#   entry has a quarter of the time of all its files, and two minutes, and no less than the longest of them.
+# zeropp_add_program_tests(PROGRAM KIND row...): the entries of a test program, each for all its files that run there:
+#   starting ranks takes longer than most tests, NCCL takes a second to start a group of ranks, and files share groups
+#   (tests/support/mpi_world.hpp). A row is name|np,...|transport,...|timeout|label,... of a file. Entries: PROGRAM for files
+#   without np, PROGRAM.np<n> under mpirun on the host, PROGRAM.cuda-<transport>.np<n> on GPUs. An entry has the labels of
+#   its files, and contractN where one of them guards that contract. It has a quarter of the time of all its files, and two
+#   minutes, and no less than the longest of them.
 #   NCCL decides at its first group whether ranks share a node, for as long as the process lives: where the first file
 #   begins with emulated nodes (mpi_collective, on two ranks and more), all of the entry goes over sockets.
-function(zeropp_add_gpu_tests program)
+function(zeropp_add_program_tests program kind)
   set(all "")
   foreach(row IN LISTS ARGN)
-    string(REPLACE "|" ";" fields ${row})
-    list(GET fields 0 name)
-    list(GET fields 3 timeout)
-    foreach(field 1 2)
-      list(GET fields ${field} values)
-      string(REPLACE "," ";" values_${field} ${values})
-    endforeach()
-    zeropp_gpu_cases(cases NP ${values_1} CUDA ${values_2})
+    string(REPLACE "," ";" row "${row}")
+    string(REGEX MATCH "^(.*)[|](.*)[|](.*)[|](.*)[|](.*)$" matched "${row}")
+    set(name ${CMAKE_MATCH_1})
+    set(np ${CMAKE_MATCH_2})
+    set(transports ${CMAKE_MATCH_3})
+    set(timeout ${CMAKE_MATCH_4})
+    set(labels ${CMAKE_MATCH_5})
+    if(name MATCHES "^(contract[0-9]+)_")
+      list(APPEND labels ${CMAKE_MATCH_1})
+    endif()
+    set(cases alone)
+    if(np)
+      zeropp_cases(cases NP ${np} CUDA ${transports})
+    endif()
     foreach(case IN LISTS cases)
       list(APPEND all ${case})
       list(APPEND names_${case} ${name})
+      list(APPEND labels_${case} ${labels})
       math(EXPR timeout_${case} "0${timeout_${case}} + ${timeout}")
       if(NOT longest_${case} OR longest_${case} LESS timeout)
         set(longest_${case} ${timeout})
@@ -174,13 +151,32 @@ function(zeropp_add_gpu_tests program)
   endforeach()
   list(REMOVE_DUPLICATES all)
   foreach(case IN LISTS all)
-    list(JOIN names_${case} "," names)
     math(EXPR timeout "${timeout_${case}} / 4 + 120")
     if(timeout LESS longest_${case})
       set(timeout ${longest_${case}})
     endif()
-    zeropp_add_rank_test(NAME ${program} CASE ${case} PROGRAM ${PROJECT_BINARY_DIR}/tests/bin/${program}
-                         TIMEOUT ${timeout} ENVIRONMENT ZEROPP_TEST_FILES=${names})
+    set(labels ${labels_${case}})
+    list(JOIN names_${case} "," names)
+    set(where COMMAND ${PROJECT_BINARY_DIR}/tests/bin/${program} TIMEOUT ${timeout} ENVIRONMENT ZEROPP_TEST_FILES=${names})
+    if(case STREQUAL alone)
+      zeropp_entry(${program} ${where} PROCESSORS 1 LABELS ${kind} ${labels})
+      continue()
+    endif()
+    string(REGEX MATCH "^(.*)[.]np(.*)$" matched ${case})
+    set(device ${CMAKE_MATCH_1})
+    set(ranks ${CMAKE_MATCH_2})
+    math(EXPR processors "(${ranks} + 1) / 2")  # ranks wait for each other half of their time
+    if(device STREQUAL host)
+      if(ranks GREATER 4)
+        list(REMOVE_ITEM labels sanitize)
+      endif()
+      zeropp_entry(${program}.np${ranks} ${where} DEVICE host RANKS ${ranks} PROCESSORS ${processors}
+                   LABELS mpi np${ranks} ${labels})
+    else()
+      list(REMOVE_ITEM labels sanitize)
+      zeropp_entry(${program}.${case} ${where} DEVICE ${device} RANKS ${ranks} PROCESSORS ${processors}
+                   LABELS gpu np${ranks} ${labels})
+    endif()
   endforeach()
 endfunction()
 
@@ -195,7 +191,8 @@ endfunction()
 # zeropp_add_fuzz_target(file.cpp [library...]): fuzz_<file>, and its CTest entry, which replays the corpus.
 function(zeropp_add_fuzz_target source)
   get_filename_component(name ${source} NAME_WE)
-  add_executable(fuzz_${name} ${source})
+  add_executable(fuzz_${name} EXCLUDE_FROM_ALL ${source})
+  add_dependencies(nightly fuzz_${name})
   target_link_libraries(fuzz_${name} PRIVATE zeropp ${ARGN})
   set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   if(NOT TARGET fuzzers)
@@ -215,7 +212,7 @@ function(zeropp_add_fuzz_target source)
     target_link_libraries(fuzz_${name} PRIVATE zeropp_fuzz_main)
   endif()
   add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${replay})
-  set_tests_properties(fuzz_${name} PROPERTIES LABELS "unit;sanitize" TIMEOUT 60)
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS "nightly;sanitize" TIMEOUT 60)
   zeropp_test_environment(fuzz_${name})
 endfunction()
 
@@ -236,25 +233,16 @@ function(zeropp_add_script_test)
     message(FATAL_ERROR "No python3 with numpy, h5py, matplotlib and scipy was found: install "
                         "python3-numpy python3-h5py python3-matplotlib python3-scipy, or pass -DZEROPP_PYTHON=PATH")
   endif()
-  zeropp_test_devices(devices ${arg_CUDA})
-  foreach(device IN LISTS devices)
-    set(entry ${arg_NAME}.${device})
-    set(labels "gpu;${arg_LABELS}")
-    if(device STREQUAL host)
-      set(entry ${arg_NAME})
-      set(labels "${arg_LABELS}")
-    endif()
-    set(on_gpus "")
-    if(NOT device STREQUAL host OR gpu IN_LIST arg_LABELS)
-      set(on_gpus $<TARGET_FILE:needs_gpus> 1)  # the script knows whether it needs more
-    endif()
-    add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
-    set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
-                         PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
-    if(device STREQUAL cuda-nccl OR gpu IN_LIST arg_LABELS)
-      set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
-    endif()
-    zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device})
+  if(NOT ZEROPP_ENABLE_CUDA)
+    set(arg_CUDA "")
+  endif()
+  if(arg_NAME MATCHES "^(contract[0-9]+)_")
+    list(APPEND arg_LABELS ${CMAKE_MATCH_1})
+  endif()
+  set(command COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS})
+  zeropp_entry(${arg_NAME} ${command} DEVICE host LABELS ${arg_LABELS})
+  foreach(transport IN LISTS arg_CUDA)
+    zeropp_entry(${arg_NAME}.cuda-${transport} ${command} DEVICE cuda-${transport} LABELS gpu ${arg_LABELS})
   endforeach()
 endfunction()
 

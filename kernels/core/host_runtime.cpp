@@ -12,11 +12,9 @@ void host_loop(const char* label, std::size_t count, HostRange* range, const voi
   if (count == 0) return;
   // A range for each thread: as Kokkos deals indices out itself.
   const std::size_t ranges = std::min(count, HostRuntime::threads());
-  Kokkos::parallel_for(label,
-                       Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>(0, ranges),
-                       [=](std::size_t r) {
-                         range(task, count * r / ranges, count * (r + 1) / ranges);
-                       });
+  Kokkos::parallel_for(
+      label, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>(0, ranges),
+      [=](std::size_t r) { range(task, count * r / ranges, count * (r + 1) / ranges); });
   Space().fence();
 }
 

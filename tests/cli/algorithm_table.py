@@ -1,4 +1,4 @@
-# ctest: name=algorithm_table labels=cli timeout=180 processors=4
+# ctest: name=algorithm_table labels=cli timeout=180 processors=2
 """`auto` takes the algorithms that a sweep found to be the fastest: the choice is worked out again from the sweep's
 JSON, the trace names it, and the run is that of the same names without a table; a table of other ranks is refused."""
 

@@ -1,4 +1,4 @@
-# ctest: name=averaged_weights cuda=mpi,nccl timeout=300 labels=cli processors=4
+# ctest: name=averaged_weights cuda=mpi,nccl timeout=300 labels=cli processors=2
 """zeropp.averaged_steps: the loss of the mean of the weights that the last steps left, beside the mean that NumPy makes
 of the saved ones; the run itself and what it saves are as without it. All in fp32, in which the weights are saved
 then."""

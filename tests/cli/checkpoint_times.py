@@ -1,4 +1,4 @@
-# ctest: name=checkpoint_times timeout=180 labels=cli processors=2
+# ctest: name=checkpoint_times timeout=180 labels=cli,nightly processors=2
 """jobscripts/local/checkpoint_times.sh: its flags exist; a small model is saved on the host, and the table has what was
 measured; other weights after going on, or a run that failed, are the exit code."""
 

@@ -1,4 +1,4 @@
-# ctest: name=converge_decision timeout=240 labels=cli processors=2
+# ctest: name=converge_decision timeout=240 labels=cli,nightly processors=2
 """The commands of docs/howto/convergence.md that decide a small difference, from the corpus to the verdict, on a small
 corpus of bytes and with a small model; and the whole way finds a defect that costs a little, and none where there is
 none."""

@@ -1,4 +1,4 @@
-# ctest: name=convergence_script timeout=240 labels=cli processors=2
+# ctest: name=convergence_script timeout=240 labels=cli,nightly processors=2
 """jobscripts/local/convergence.sh: its flags exist; a small matrix is run, judged and kept, and a second call runs
 nothing anew; a matrix that is INVALID is the exit code; and what the programs write is what validation/ reads: schema,
 units, pairing."""

@@ -1,4 +1,4 @@
-# ctest: name=corpus timeout=120 labels=cli
+# ctest: name=corpus timeout=120 labels=cli,nightly
 """jobscripts/local/corpus.py on folders and packages of our own: which documents are kept, that each is there once,
 where the held-out part begins, that zpp_train holds out that part, and a BPE whose tokens are the documents again. And
 corpus_part.py, which cuts a smaller corpus out of one."""

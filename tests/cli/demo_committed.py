@@ -1,4 +1,4 @@
-# ctest: name=demo_committed timeout=240 processors=2
+# ctest: name=demo_committed timeout=240 processors=2 labels=nightly
 """The table of the demo in results/host-2core/demo: a short run of each configuration that ./demo trains has the
 algorithms, bytes and ratios of its row."""
 

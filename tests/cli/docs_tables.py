@@ -1,4 +1,4 @@
-# ctest: name=docs_tables timeout=120 labels=cli
+# ctest: name=docs_tables timeout=120 labels=cli,nightly
 """The tables of README and docs/ are what the programs and results say today, and every figure with a unit
 in a concept's prose is in one."""
 

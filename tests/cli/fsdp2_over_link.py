@@ -1,4 +1,4 @@
-# ctest: name=fsdp2_over_link timeout=120 labels=cli processors=2
+# ctest: name=fsdp2_over_link timeout=120 labels=cli,nightly processors=2
 """jobscripts/local/fsdp2_over_link.sh: each flag of each command that it would run exists, runs alternate, and wrong
 usage is said in one line. jobscripts/local/plugin_overhead.py and plugin_losses.py print their tables, where there is
 PyTorch."""

@@ -1,4 +1,4 @@
-# ctest: name=gate_defects timeout=240 labels=cli processors=2
+# ctest: name=gate_defects timeout=240 labels=cli,nightly processors=2
 """The regression gate (zpp-validate gate) through the real programs: each planted defect is flagged, and says what
 moved; twenty honest reruns with other seeds are not. The shipped program has none of the defects in it."""
 

@@ -1,4 +1,4 @@
-# ctest: name=gpu_tests_script labels=cli timeout=60
+# ctest: name=gpu_tests_script labels=cli,nightly timeout=60
 """The script that runs the GPU tests elsewhere names programs that exist, and refuses what it does not know."""
 
 import os

@@ -1,4 +1,4 @@
-# ctest: name=guide_claims timeout=240 labels=cli processors=4
+# ctest: name=guide_claims timeout=240 labels=cli,nightly processors=2
 """jobscripts/local/guide_claims.sh: its flags exist; on a small model on the host its table has the memory of each
 stage as the closed form has it, and a row for each comparison; a run that failed is told."""
 

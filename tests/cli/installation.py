@@ -1,4 +1,4 @@
-# ctest: name=installation timeout=60 labels=cli processors=2
+# ctest: name=installation timeout=60 labels=cli,nightly processors=2
 """cmake --install: the programs run from where they are put, with the inputs and the trace checker beside them."""
 
 import subprocess

@@ -1,4 +1,4 @@
-# ctest: name=kernel_times_script timeout=120 labels=cli processors=2
+# ctest: name=kernel_times_script timeout=120 labels=cli,nightly processors=2
 """jobscripts/local/kernel_times.sh: each flag of each command that it would run exists; with a program that stands for
 zpp_train and writes what the library would, it makes the table; where nothing is recorded it says so."""
 

@@ -1,4 +1,4 @@
-# ctest: name=kernels_broken labels=cli timeout=120
+# ctest: name=kernels_broken labels=cli,nightly timeout=120
 """zpp_kernels times no kernel that is wrong: one that does nothing, stops early or flips a bit is named, with what is
 wrong, and ends in exit code 1; the right ones beside it are measured."""
 

@@ -1,4 +1,4 @@
-# ctest: name=limit_keys timeout=180 labels=cli processors=2
+# ctest: name=limit_keys timeout=180 labels=cli,nightly processors=2
 """jobscripts/local/limit_keys.sh: its flags exist; on a small model on the host its table shows the effect of each key,
 and refuses other weights and failed runs."""
 

@@ -1,4 +1,4 @@
-# ctest: name=needed_modules timeout=120 labels=cli
+# ctest: name=needed_modules timeout=120 labels=cli,nightly
 """Scripts of jobscripts/ ask for the Python modules that they need after their runs before the first: each names what
 the commands that it calls import, and refuses a Python without it in one line, with the remedy, and leaves nothing.
 Examples say what to install."""

@@ -1,4 +1,4 @@
-# ctest: name=offload_disk timeout=180 labels=cli processors=2
+# ctest: name=offload_disk timeout=180 labels=cli,nightly processors=2
 """jobscripts/local/offload_disk.sh: its flags exist; on a small model on the host its table has bytes, rates and the
 disk's own, smaller sub-groups are more transfers through less memory, and other weights and failed runs are refused."""
 

@@ -1,4 +1,4 @@
-# ctest: name=offload_times timeout=240 labels=cli processors=2
+# ctest: name=offload_times timeout=240 labels=cli,nightly processors=2
 """jobscripts/local/offload_times.sh: its flags exist; on small models on the host it finds the largest ones that a
 limit leaves, shows that one layer more is refused, and its table has every row, whose ratios follow from the floors; a
 run that failed or is missing leaves the others' rows and is the exit code."""

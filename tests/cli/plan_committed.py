@@ -1,4 +1,4 @@
-# ctest: name=plan_committed labels=cli timeout=180
+# ctest: name=plan_committed labels=cli,nightly timeout=180
 """zpp_plan beside every trace of zpp_train in results/: the bytes of each step are the planned ones, and memory is
 within 3 % of the measured peak. Prints a line for each run, and compares what docs/howto/planning.md says of them."""
 

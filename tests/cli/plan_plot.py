@@ -1,4 +1,4 @@
-# ctest: name=plan_plot timeout=240 labels=cli
+# ctest: name=plan_plot timeout=240 labels=cli,nightly
 """zpp-validate plan-plot on what zpp_plan estimate and time write: the numbers that it draws are those of the files, a
 line for each configuration, every picture is there, and other files are refused."""
 

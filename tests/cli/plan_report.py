@@ -1,4 +1,4 @@
-# ctest: name=plan_report timeout=240 labels=cli processors=2
+# ctest: name=plan_report timeout=240 labels=cli,nightly processors=2
 """zpp_plan report on traces of every program: a section each with its tables, all VALID; and what it says where Python,
 its modules or the traces are missing."""
 

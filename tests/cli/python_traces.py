@@ -1,4 +1,4 @@
-# ctest: name=python_traces timeout=240 labels=cli processors=2
+# ctest: name=python_traces timeout=240 labels=cli,nightly processors=2
 """zeropp.read() gives what a trace holds, column by column, with units, of every program that leaves one; and refuses
 what is no trace."""
 

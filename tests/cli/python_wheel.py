@@ -1,4 +1,4 @@
-# ctest: name=python_wheel timeout=900 labels=cli processors=2
+# ctest: name=python_wheel timeout=900 labels=cli,nightly processors=2
 """Wheels of the Python package, built by pip in clean virtual environments of Python 3.11 and 3.12 and installed in
 others: they load, their codecs and closed forms compute, they need no MPI, HDF5, Kokkos or PyTorch, and without PyTorch
 `zeropp.torch` says what is missing. With ccache the second wheel takes the objects of the first, from another folder. A

@@ -1,4 +1,4 @@
-# ctest: name=regression_script timeout=120 labels=cli processors=2
+# ctest: name=regression_script timeout=120 labels=cli,nightly processors=2
 """jobscripts/local/regression.sh: records a baseline of a small study, passes the same runs again, runs none twice, and
 fails where the baseline says otherwise; its flags exist."""
 

@@ -1,4 +1,4 @@
-# ctest: name=report_in_browser timeout=240 labels=cli
+# ctest: name=report_in_browser timeout=240 labels=cli,nightly
 """Headless Chromium makes of the HTML report exactly the elements that are written in it, and runs nothing that was
 planted in traces."""
 

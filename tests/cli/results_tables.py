@@ -1,4 +1,4 @@
-# ctest: name=results_tables timeout=300 processors=2 labels=cli
+# ctest: name=results_tables timeout=300 processors=2 labels=cli,nightly
 """Every table in results/ is what its command makes of the raw data beside it: a line `TABLE: COMMAND` of zpp-validate
 in a tables.txt, where the tables of equal names are joined. Tables that no command can make again are in KEPT, with the
 reason. Step times in pages are those of the tables. Every question has a page, the pages' links lead somewhere, and

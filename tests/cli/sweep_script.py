@@ -1,4 +1,4 @@
-# ctest: name=sweep_script timeout=300 labels=cli processors=2
+# ctest: name=sweep_script timeout=300 labels=cli,nightly processors=2
 """jobscripts/local/sweep.sh: each flag of each command that it would run exists; on the host it leaves tables and
 pictures, of emulated nodes too; a run that fails is its exit code; the peer without PyTorch says so."""
 

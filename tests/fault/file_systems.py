@@ -1,4 +1,4 @@
-# ctest: name=file_systems labels=fault timeout=600 processors=2
+# ctest: name=file_systems labels=fault,nightly timeout=600 processors=2
 """File systems that know no locks, that are full, that fail or are slow (tests/support/failing_disk.cpp), under every
 program that writes: a result, or one line and code 5 with nothing half written. zpp-validate reads a sound file on
 each."""

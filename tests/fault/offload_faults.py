@@ -1,4 +1,4 @@
-# ctest: name=offload_faults labels=fault timeout=120 processors=2
+# ctest: name=offload_faults labels=fault,nightly timeout=120 processors=2
 """Where files that are offloaded to have no room, or fail while training runs: one line with the rank and the place,
 exit code 5, and checkpoints from before are whole; nothing is left in the folder. However a run ends: also by a signal
 that no process sees."""

@@ -1,4 +1,4 @@
-# ctest: name=peer_stores_kill labels=gpu,fault timeout=240 processors=4
+# ctest: name=peer_stores_kill labels=gpu,fault timeout=240 processors=2
 """Kills a random rank of a sweep whose reductions encode into peers' memory, so that streams of the others wait for its
 flags: all others end within 30 seconds, not with exit code 0, and one line names the rank (random_kills.py has the
 rules)."""

@@ -1,4 +1,4 @@
-// ctest: name=c_collectives np=1,2,4,6 cuda=mpi,nccl timeout=240 link=zeropp_c
+// ctest: name=c_collectives np=1,4,6 cuda=mpi,nccl timeout=240 link=zeropp_c
 // The collectives behind the C interface, over callbacks and over NCCL: bit for bit what those
 // of lib/collective give on the same input, with the bytes that they count and predict, at every
 // node size.

@@ -1,4 +1,4 @@
-// ctest: name=checkpoint_saver np=1,2,4 timeout=60 labels=sanitize
+// ctest: name=checkpoint_saver np=1,4 timeout=60 labels=sanitize
 // Saving by all ranks at once: complete for any reader, beside the work, and given up by all where
 // one rank fails.
 #include <gmock/gmock.h>

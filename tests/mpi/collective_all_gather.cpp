@@ -1,4 +1,4 @@
-// ctest: name=contract6_all_gather np=1,2,3,4,5,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=contract6_all_gather np=1,3,4,6 cuda=mpi,nccl timeout=120 labels=sanitize
 // Every all-gather algorithm with every codec, at every node size, for odd counts and every dtype:
 // bitwise the decoded image of every part, whatever the strides and the pipeline depth, and not a
 // byte between the parts touched; the same from an image of the part, kept or in the workspace.

@@ -1,4 +1,4 @@
-// ctest: name=collective_compositions np=1,2,3,4,6,8 cuda=mpi,nccl timeout=60 labels=sanitize
+// ctest: name=collective_compositions np=1,3,4,6 cuda=mpi,nccl timeout=60 labels=sanitize
 // All-reduce, all-to-all, several collectives in flight, and the secondary group.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// ctest: name=collective_descriptions np=1,2,3,4,6,8 labels=sanitize
+// ctest: name=collective_descriptions np=1,3,4,6 labels=sanitize
 // What descriptions say without communicators is what planned collectives say, and how ranks are
 // shaped in a topology is how a run's groups are: for every algorithm, codec, count and depth.
 #include <gtest/gtest.h>

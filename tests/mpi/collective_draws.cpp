@@ -1,4 +1,4 @@
-// ctest: name=contract2_collective_draws np=1,2,3,4 cuda=mpi,nccl timeout=60
+// ctest: name=contract2_collective_draws np=1,3,4 cuda=mpi,nccl timeout=60
 // Draws of stochastic rounding in collectives: equal in a rerun and at every pipeline depth, others
 // for another key, and independent over ranks and hops.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: name=contract2_error_feedback np=1,2,3,4 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=contract2_error_feedback np=1,3,4 cuda=mpi,nccl timeout=120 labels=sanitize
 // Error feedback in the hops of every algorithm that has it: sums and kept errors are, bit for bit,
 // those of the reference over several steps, of which one is discarded, one has two runs, one is
 // followed by a reset and one by another scale, at any pipeline depth and stride; and the mean of

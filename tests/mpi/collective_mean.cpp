@@ -1,4 +1,4 @@
-// ctest: name=contract5_reduced_mean np=1,2,3,4,8 cuda=mpi,nccl timeout=120
+// ctest: name=contract5_reduced_mean np=1,3,4,6 cuda=mpi,nccl timeout=120
 // The reduced gradient is the true mean: the slope fitted between the fp64 mean and what every
 // algorithm gives, over 2^22 normal values, at every topology. A factor cannot hide.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: name=collective_peer_stores np=2,4 cuda=nccl timeout=240 gpu_entry=own
+// ctest: name=collective_peer_stores np=4 cuda=nccl timeout=240 program=own
 // Reductions that encode into the memory of the rank that sums (comm::PeerMemory) beside those that
 // exchange images: the same bits and bytes, for every codec, depth, stride and ragged length; and
 // many runs without a wait of the host between them, over memory that each rank spoils just before

@@ -1,4 +1,4 @@
-// ctest: name=contract6_reduce_scatter np=1,2,3,4,5,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=contract6_reduce_scatter np=1,3,4,6 cuda=mpi,nccl timeout=120 labels=sanitize
 // Every reduce-scatter algorithm with every codec, at every node size, for odd counts and every
 // dtype: within the codecs' bounds of the fp64 sum, and bitwise what its order of operations gives,
 // whatever the strides and the pipeline depth.

@@ -1,4 +1,4 @@
-// ctest: name=collective_registry np=1,2 cuda=mpi,nccl timeout=60 labels=sanitize
+// ctest: name=collective_registry np=1,4 cuda=mpi,nccl timeout=60 labels=sanitize
 // What is registered, what the registry refuses and how it says so, and what traces show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: name=contract4_wire_bytes np=1,2,3,4,6,8 cuda=mpi,nccl labels=sanitize
+// ctest: name=contract4_wire_bytes np=1,3,4,6,8 cuda=mpi,nccl labels=sanitize
 // ctest: with=support/pmpi_counter.cpp
 // The bytes of every collective, three times: counted where they are sent, in the closed form that
 // the library predicts, in a closed form written again here from lib/trace/README.md; and what MPI

@@ -1,4 +1,4 @@
-// ctest: name=comm_control np=1,2,3,8 timeout=60 labels=sanitize
+// ctest: name=comm_control np=1,3,6 timeout=60 labels=sanitize
 // The control plane where a message is longer than one call of MPI takes: with a limit of a few
 // bytes, every length around it, alike on all ranks.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: name=comm_exchange np=1,2,3,4,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=comm_exchange np=1,3,4,6 cuda=mpi,nccl timeout=120 labels=sanitize
 // Point-to-point exchanges and the vendor's collectives of the communicators: MPI on host memory,
 // MPI staged and NCCL on device memory.
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// ctest: name=comm_large_message np=2 cuda=mpi,nccl timeout=120
+// ctest: name=comm_large_message np=2 cuda=mpi,nccl timeout=300 labels=nightly program=own
 // One exchange, and one gather on the control plane, of more than 2^31 bytes, beyond the int counts
 // of MPI.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: name=comm_peers_let_go np=2 cuda=nccl timeout=120 gpu_entry=own
+// ctest: name=comm_peers_let_go np=2 cuda=nccl timeout=120 program=own
 // An error of one NCCL communicator, while a stream that others have work on waits for a rank that
 // never comes, by flags in memory and not by NCCL: all communicators end at once, with the error
 // and within the deadline of an abort, which would end the process; the stream goes on; and no

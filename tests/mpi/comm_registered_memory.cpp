@@ -1,4 +1,4 @@
-// ctest: name=comm_registered_memory np=2,4 timeout=60 labels=sanitize
+// ctest: name=comm_registered_memory np=4 timeout=60 labels=sanitize
 // A registration of memory that fails on one rank, while all groups register it in turn: every rank
 // ends with that rank's message, and none waits for it in the next group. Registrations are
 // collective over a group, as registering a window is.

@@ -1,4 +1,4 @@
-// ctest: name=comm_staged np=1,2,3 timeout=60 labels=sanitize
+// ctest: name=comm_staged np=1,3 timeout=60 labels=sanitize
 // The staging of device memory, tried on host memory that goes by the name of a device's: needs no
 // GPU.
 #include <gtest/gtest.h>

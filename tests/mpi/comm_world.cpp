@@ -1,4 +1,4 @@
-// ctest: name=comm_world np=1,2,3,4,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=comm_world np=1,3,4,6 cuda=mpi,nccl timeout=120 labels=sanitize
 // The world: topology, groups, the control plane and agreement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: name=train_step_record np=1,3,8 timeout=60 labels=sanitize
+// ctest: name=train_step_record np=1,3,4 timeout=60 labels=sanitize
 // The record of a step: one all-gather has the bits of a sum of losses, a sum of bytes and a
 // maximum of times, one by one.
 #include <gtest/gtest.h>

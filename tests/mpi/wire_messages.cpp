@@ -1,4 +1,4 @@
-// ctest: name=wire_messages np=1,2,4 timeout=120 labels=sanitize with=support/pmpi_counter.cpp
+// ctest: name=wire_messages np=1,4 timeout=120 labels=sanitize with=support/pmpi_counter.cpp
 // Messages that a plan predicts, beside the sends that MPI was given, seen from its profiling
 // interface: of every algorithm by itself, and of whole steps of the engine.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: name=zero_adaptive_bits np=2,4 cuda=mpi,nccl timeout=180 labels=sanitize
+// ctest: name=zero_adaptive_bits np=4 cuda=mpi,nccl timeout=180 labels=sanitize
 // Adaptive bits: every rank makes the same choice, which keeps the budget to the byte in every step
 // and loses no more than one width for all would; it is the same in every run, follows what the
 // widths lose, and goes on from a state that was kept.

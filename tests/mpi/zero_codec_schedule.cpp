@@ -1,4 +1,4 @@
-// ctest: name=zero_codec_schedule np=1,2,4 cuda=mpi,nccl timeout=180 labels=sanitize
+// ctest: name=zero_codec_schedule np=1,4 cuda=mpi,nccl timeout=180 labels=sanitize
 // Codecs that change by step and by unit: a schedule says no more than the codecs that it names;
 // bytes are the predicted ones in every step, that of a change included; hpZ gives the same
 // parameters as none, though a skipped step leaves its shards valid; what error feedback keeps

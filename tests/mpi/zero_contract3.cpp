@@ -1,4 +1,4 @@
-// ctest: name=contract3_hpz_and_stages_identical np=1,2,4 cuda=mpi,nccl timeout=240 labels=sanitize
+// ctest: name=contract3_hpz_and_stages_identical np=1,4 cuda=mpi,nccl timeout=240 labels=sanitize
 // With `deterministic`: hpZ on and off give the same parameters, bit for bit, and stages 0 to 3 do
 // with the identity codec and one micro-step a step. When hpZ is on, its gathers happen and
 // backward sends no weights across nodes.

@@ -1,4 +1,4 @@
-// ctest: name=contract3_offload np=1,2,4 cuda=mpi,nccl timeout=300 labels=sanitize
+// ctest: name=contract3_offload np=1,4 cuda=mpi,nccl timeout=300 labels=sanitize
 // With master weights and the optimizer in the memory of the host or in files the parameters have
 // the bits that they have without: at every stage, in every dtype, with hpZ on and off, with
 // compressed weights and gradients, however much is offloaded and in whatever pieces. And the step

@@ -1,4 +1,4 @@
-// ctest: name=contract3_cpu_checkpointing np=1,2,4 cuda=mpi,nccl timeout=200 labels=sanitize
+// ctest: name=contract3_cpu_checkpointing np=1,4 cuda=mpi,nccl timeout=200 labels=sanitize
 // With inputs of recomputing blocks on the host until backward parameters have the bits that they
 // have without: whether every block recomputes or some do, with micro-steps and evaluations, in
 // every dtype. The device holds less, by what the closed form says, and the host that much.

@@ -1,4 +1,4 @@
-// ctest: name=contract2_engine_draws np=1,2,4 cuda=mpi,nccl timeout=120
+// ctest: name=contract2_engine_draws np=1,4 cuda=mpi,nccl timeout=120
 // Training with stochastic rounding of weights and gradients: the same parameters, bit for bit, in
 // a rerun, at every pipeline depth, and with hpZ on and off, whose backward reads what forward
 // decoded; others than with rounding to nearest. Every micro-step has draws of its own.

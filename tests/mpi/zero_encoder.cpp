@@ -1,4 +1,4 @@
-// ctest: name=contract5_encoder_mean np=1,2,4 timeout=120 labels=sanitize
+// ctest: name=contract5_encoder_mean np=1,4 timeout=120 labels=sanitize
 // The encoder through the engine. Every sequence has the same number of masked tokens, and is
 // masked alike wherever it lies: loss and gradient norm over ranks and micro-steps are those of one
 // process that reads all sequences as one batch, at every stage. And the masked loss falls in 60

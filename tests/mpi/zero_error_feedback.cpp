@@ -1,4 +1,4 @@
-// ctest: name=zero_error_feedback np=1,2,4 cuda=mpi,nccl timeout=180 labels=sanitize
+// ctest: name=zero_error_feedback np=1,4 cuda=mpi,nccl timeout=180 labels=sanitize
 // The engine's error feedback: a skipped step leaves no trace of it, errors chain from micro-step
 // to micro-step, are forgotten every so many steps that were taken and in all buckets at once, take
 // the memory that was predicted; and the bits do not depend on the run or the pipeline depth. That

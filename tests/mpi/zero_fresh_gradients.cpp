@@ -1,4 +1,4 @@
-// ctest: name=zero_fresh_gradients np=1,2,3 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=zero_fresh_gradients np=1,3 cuda=mpi,nccl timeout=120 labels=sanitize
 // Memory of gradients that holds NaN when a step begins: nothing of it may be left, neither in
 // tensors, which the first backward writes, nor between them, where the engine puts zeros. At every
 // stage, over micro-steps, with a unit that two layers share, against a run without NaN.

@@ -1,4 +1,4 @@
-// ctest: name=zero_loss_scale_engine np=1,2,4 cuda=mpi,nccl timeout=240 labels=sanitize
+// ctest: name=zero_loss_scale_engine np=1,4 cuda=mpi,nccl timeout=240 labels=sanitize
 // Training in fp16 with a scaled loss. A gradient beyond the range of fp16, on any rank, skips the
 // step on all and changes nothing but the loss scale: the run is, bit for bit, the one that never
 // saw the step. Gradients are divided by the scale that their backward ran with: norms, clipping

@@ -1,4 +1,4 @@
-// ctest: name=contract5_engine_mean_gradient np=1,2,3,4 cuda=mpi,nccl timeout=240 labels=sanitize
+// ctest: name=contract5_engine_mean_gradient np=1,3,4 cuda=mpi,nccl timeout=240 labels=sanitize
 // The gradient that the optimizer sees is the true mean over ranks and micro-steps: its global norm
 // against the closed form of the quadratic, at any world size, topology, unit size (1, primes, odd)
 // and stage. The optimizer hides a factor; the norm cannot.

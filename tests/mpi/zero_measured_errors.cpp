@@ -1,4 +1,4 @@
-// ctest: name=zero_measured_errors np=1,2,4 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=zero_measured_errors np=1,4 cuda=mpi,nccl timeout=120 labels=sanitize
 // What the engine measures of its compression: nothing where nothing is lost, within what the
 // codecs promise elsewhere, in the steps and for the kinds of units that were asked for. Measuring
 // changes neither the training nor its bytes.

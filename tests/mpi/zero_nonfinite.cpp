@@ -1,4 +1,4 @@
-// ctest: name=zero_nonfinite np=2,4 cuda=mpi,nccl timeout=240 labels=sanitize
+// ctest: name=zero_nonfinite np=4 cuda=mpi,nccl timeout=240 labels=sanitize
 // A gradient on one rank that is not finite: no rank takes the step, it is counted, parameters and
 // what the optimizer keeps stay as they were, and the next step proceeds. At every stage, with
 // every reduce-scatter, plain and quantized, in fp32, bf16 and fp16, with every optimizer.

@@ -1,4 +1,4 @@
-// ctest: name=zero_refresh_order np=1,2,4 timeout=120 labels=sanitize
+// ctest: name=zero_refresh_order np=1,4 timeout=120 labels=sanitize
 // Whole weights that are gathered after an update arrive beside the next layers: each layer's
 // forward waits for its own units' and for no later ones, and what reads weights from outside of a
 // step waits for all.

@@ -1,4 +1,4 @@
-// ctest: name=zero_resident_differences np=1,2,3,4 cuda=mpi,nccl timeout=300 labels=sanitize
+// ctest: name=zero_resident_differences np=1,3,4 cuda=mpi,nccl timeout=300 labels=sanitize
 // Weight differences at stages 1 and 2, on one node and on several, against a plain simulation of
 // the resident weights: every rank has its bits after each step, for any codec and algorithm, with
 // steps that are skipped. Stages 1 and 2, and 3 with hpZ, train

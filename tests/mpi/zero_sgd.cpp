@@ -1,4 +1,4 @@
-// ctest: name=contract5_sgd_closed_form np=1,2,4 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=contract5_sgd_closed_form np=1,4 cuda=mpi,nccl timeout=120 labels=sanitize
 // Plain SGD on the quadratic, through the whole engine: of every parameter the distance to the
 // minimum shrinks by (1 - h clip a_p / P) a step, where h is the learning rate and clip the
 // coefficient of clipping. On the same batches throughout the minimum stays, so that after k steps

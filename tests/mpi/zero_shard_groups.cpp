@@ -1,4 +1,4 @@
-// ctest: name=contract3_shard_groups np=2,4 cuda=mpi,nccl timeout=240 labels=sanitize
+// ctest: name=contract3_shard_groups np=4 cuda=mpi,nccl timeout=240 labels=sanitize
 // MiCS and hybrid sharding: everything is sharded inside a shard group and the same in all of them.
 // Every rank sees the same weights, whatever the codecs; in fp32 and with one micro-step a step,
 // the parameters are those of stage 3 with a reduction in two levels, bit for bit; with several

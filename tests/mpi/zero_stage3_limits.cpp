@@ -1,4 +1,4 @@
-// ctest: name=contract3_stage3_limits np=1,2,4 cuda=mpi,nccl timeout=240 labels=sanitize
+// ctest: name=contract3_stage3_limits np=1,4 cuda=mpi,nccl timeout=240 labels=sanitize
 // Units that persist, and units that are kept until their next use, change no bit of what is
 // trained, with hpZ, qwZ and shard groups too; they save gathers, and take the memory that they are
 // said to.

@@ -1,4 +1,4 @@
-// ctest: name=contract5_engine_trajectory np=1,2,4 cuda=mpi,nccl timeout=120 labels=sanitize
+// ctest: name=contract5_engine_trajectory np=1,4 cuda=mpi,nccl timeout=120 labels=sanitize
 // Steps of the whole engine against the closed form of the quadratic in double precision: mean
 // gradient over ranks and micro-steps, clipping by the global norm, AdamW with bias correction and
 // weight decay. Stages are compared with each other elsewhere; here with what they all should be.

@@ -1,4 +1,4 @@
-// ctest: name=zero_weight_images np=1,2,3,4,6 cuda=mpi,nccl timeout=240 labels=sanitize
+// ctest: name=zero_weight_images np=1,3,4,6 cuda=mpi,nccl timeout=240 labels=sanitize
 // Kept images of weights: the parameters, losses, norms and bytes of training without them,
 // bit for bit, with every kind of codec, with what changes codecs or weights between gathers, and
 // with what else reads the weights; the memory is what the closed form says. And what updates write

@@ -1,4 +1,4 @@
-// ctest: name=contract4_engine_wire_bytes np=1,2,4 cuda=mpi,nccl labels=sanitize with=support/pmpi_counter.cpp
+// ctest: name=contract4_engine_wire_bytes np=1,4 cuda=mpi,nccl labels=sanitize with=support/pmpi_counter.cpp
 // Whole training steps: what the engine counted equals the fold over its schedule, and what MPI was
 // given, seen from its profiling interface, is the same to the byte, inside nodes and across.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-# ctest: name=netns_fabric_gate timeout=120 labels=netns processors=2
+# ctest: name=netns_fabric_gate timeout=120 labels=netns,nightly processors=2
 """The example of docs/operators/fabric.md: two surveys over emulated networks of other rates, and the comparison that
 names the slower one. Skipped where namespaces cannot be made."""
 

@@ -1,4 +1,4 @@
-# ctest: name=netns_cluster timeout=120 labels=netns processors=2
+# ctest: name=netns_cluster timeout=120 labels=netns,nightly processors=2
 """jobscripts/local/netns.py: emulated hosts are hosts to MPI and to the trainer, their link has the asked rate, their
 interfaces have sent what the trace counts, and nothing is left of them, however they ended. Skipped where namespaces
 cannot be made."""

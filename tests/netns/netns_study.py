@@ -1,4 +1,4 @@
-# ctest: name=netns_study timeout=120 labels=netns processors=2
+# ctest: name=netns_study timeout=120 labels=netns,nightly processors=2
 """jobscripts/local/netns_study.py: a study over networks runs, is not run again, survives an interruption, and refuses
 what it does not know. Skipped where namespaces cannot be made."""
 

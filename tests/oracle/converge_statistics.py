@@ -1,4 +1,4 @@
-# ctest: name=converge_statistics timeout=120 labels=oracle
+# ctest: name=converge_statistics timeout=120 labels=oracle,nightly
 """The statistics of zpp-validate converge over many simulated matrices: intervals cover, false alarms are as rare as
 promised, what is promised to be seen is seen. Every count lies within what a binomial of the promised probability gives
 in all but 1 of 10,000 cases."""

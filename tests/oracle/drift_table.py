@@ -1,4 +1,4 @@
-# ctest: name=drift_table timeout=30 labels=oracle
+# ctest: name=drift_table timeout=30 labels=oracle,nightly
 """zpp-validate drift-table: the numbers of its rows, and texts that are none of copy-drift's."""
 
 import zpp

@@ -1,4 +1,4 @@
-# ctest: name=html_report timeout=240 labels=oracle
+# ctest: name=html_report timeout=240 labels=oracle,nightly
 """zpp-validate html on traces made here: the page is well-formed, needs nothing else, takes no text for markup, and has
 the traces' numbers and verdicts."""
 

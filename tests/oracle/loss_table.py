@@ -1,4 +1,4 @@
-# ctest: name=loss_table timeout=60 labels=oracle
+# ctest: name=loss_table timeout=60 labels=oracle,nightly
 """zpp-validate loss-table has the mean, spread and interval that can be worked out by hand, over the seeds that all
 settings have, and says in one line what is no such file."""
 

@@ -1,4 +1,4 @@
-# ctest: name=published_figures timeout=30 labels=oracle
+# ctest: name=published_figures timeout=30 labels=oracle,nightly
 """validation/published/zeropp.json: every figure has a source, and throughput and MFU of the measured peers follow from
 their step times. Their MFU counts every parameter, the embeddings' too: 6 P + 12 L T C FLOP a token."""
 

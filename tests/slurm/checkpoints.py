@@ -1,4 +1,4 @@
-# ctest: name=slurm_checkpoints timeout=600 labels=slurm
+# ctest: name=slurm_checkpoints timeout=600 labels=slurm,nightly
 """Jobs that go on from checkpoints, on a real Slurm of two nodes on this host: asked to end by USR1 and by TERM, and
 with a node taken away, they come back from the queue and end with the bits of a run that nobody disturbed."""
 

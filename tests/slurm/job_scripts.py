@@ -1,4 +1,4 @@
-# ctest: name=slurm_job_scripts timeout=900 labels=slurm
+# ctest: name=slurm_job_scripts timeout=900 labels=slurm,nightly
 """The job scripts on a real Slurm of two nodes on this host (jobscripts/local/two_node_slurm.sh): each ends as it
 should; USR1, requeue, scancel; an array with one task killed and resumed; exit codes; odd names of files."""
 

@@ -1,4 +1,4 @@
-# ctest: name=slurm_start timeout=120 labels=slurm
+# ctest: name=slurm_start timeout=120 labels=slurm,nightly
 """The start of the local Slurm (jobscripts/local/two_node_slurm.sh): it needs no cgroup file system, and the error of a
 daemon that does not start ends with the reason from the daemon's log."""
 

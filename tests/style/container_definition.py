@@ -1,4 +1,4 @@
-# ctest: name=container_definition timeout=30 labels=style
+# ctest: name=container_definition timeout=30 labels=style,nightly
 """The Apptainer definition: each build argument has a default and is used, its scripts pass shellcheck as /bin/sh reads
 them, and the files and presets that it names exist. tests/setup/container.sh runs them."""
 

@@ -1,4 +1,4 @@
-# ctest: name=docs_site timeout=120 labels=style
+# ctest: name=docs_site timeout=120 labels=style,nightly
 """The site in docs/ builds without a warning: no link that leads nowhere, no page outside of the tables of contents."""
 
 import importlib.util

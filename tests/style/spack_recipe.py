@@ -1,4 +1,4 @@
-# ctest: name=spack_recipe timeout=30 labels=style
+# ctest: name=spack_recipe timeout=30 labels=style,nightly
 """The Spack recipe says what CMake's files say: the same options, a dependency for whatever they look for, the same
 lowest versions of CMake and Python. Its text alone is read: this does not show that Spack builds it."""
 

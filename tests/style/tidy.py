@@ -3,7 +3,8 @@
 out. A source that several targets compile is read once, with the flags of the first. Files that stand in for what a
 build lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed is remembered in the
 user's cache folder, for all copies of the tree, and checked again only when the file, an own header that it includes,
-its flags, the rules or the tool have changed.
+its flags, the rules or the tool have changed. Without `./check --all` only files that the last commit, this branch or
+this folder changed are read, and those that include such a header.
 
 Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
 as fast as one by one. Sources that the build joins as well are known to share their names; those that a joined text's
@@ -82,6 +83,21 @@ def key(command):
     return digest.hexdigest()
 
 
+def changed_files():
+    """Files that are not as they were where this branch left main, or before the last commit; None without Git."""
+    def git(*words):
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+        return done.stdout.split("\n")[:-1] if done.returncode == 0 else None
+
+    head = git("rev-parse", "HEAD")
+    base = git("merge-base", "HEAD", "origin/main") or git("merge-base", "HEAD", "main")
+    if head is None or not base or base == head:
+        base = git("rev-parse", "HEAD~1")
+    if base is None:
+        return None
+    return {root / name for name in (*git("diff", "--name-only", base[0]), *git("ls-files", "--others", "--exclude-standard"))}
+
+
 def flags(command):
     """The compiler's flags without its own name, input and output."""
     words = shlex.split(command["command"])[1:]
@@ -133,6 +149,9 @@ for command in apart(json.loads((build / "compile_commands.json").read_text())):
 commands = list(first.values())
 assert commands, "no file of kernels, lib or apps is compiled"
 commands += stand_ins(commands)
+changed = None if os.environ.get("CHECK_ALL") else changed_files()
+if changed is not None and root / ".clang-tidy" not in changed:
+    commands = [command for command in commands if not changed.isdisjoint(with_headers(Path(command["file"])))]
 pending = {}
 for command in commands:
     if not (passed / key(command)).exists():
