@@ -20,10 +20,6 @@ const char* const kFeedback = "zeropp.error_feedback.hops";
 const char* const kShardGroup = "zeropp.shard_group_size";
 const char* const kAllGather = "zeropp.all_gather_algorithm";
 
-const Option& option_at(const std::vector<Option>& options, std::string_view path) {
-  return *std::ranges::find(options, path, &Option::path);
-}
-
 bool is_on(const std::vector<Option>& options, std::string_view path) {
   return value_of(option_at(options, path)) == json(true);
 }

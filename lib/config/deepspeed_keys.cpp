@@ -66,20 +66,17 @@ bool reads_deepspeed(const std::vector<Option>& options) {
 std::string left_out_line(const std::vector<Option>& options) {
   const auto is_ours = [](const Option& option) { return option.key.starts_with("zeropp."); };
   if (std::ranges::any_of(options, is_ours)) return "";
-  const auto at = [&](std::string_view path) -> const Option& {
-    return *std::ranges::find(options, path, &Option::path);
-  };
   std::vector<std::string> texts;
-  const Option& stage = at("zero_optimization.stage");
+  const Option& stage = option_at(options, "zero_optimization.stage");
   if (!stage.given) {
     texts.push_back(
         fmt::format("{} ({} here, 0 in DeepSpeed)", stage.path, value_of(stage).dump()));
   }
-  const Option& second = at("optimizer.params.betas.1");
-  if (!at("optimizer.type").key.empty() && !second.given && second.in_effect()) {
-    texts.push_back(
-        fmt::format("optimizer.params.betas ({} and {} here, 0.9 and 0.999 in DeepSpeed)",
-                    value_of(at("optimizer.params.betas.0")).dump(), value_of(second).dump()));
+  const Option& second = option_at(options, "optimizer.params.betas.1");
+  if (!option_at(options, "optimizer.type").key.empty() && !second.given && second.in_effect()) {
+    texts.push_back(fmt::format(
+        "optimizer.params.betas ({} and {} here, 0.9 and 0.999 in DeepSpeed)",
+        value_of(option_at(options, "optimizer.params.betas.0")).dump(), value_of(second).dump()));
   }
   if (texts.empty()) return "";
   return fmt::format("leaves out {}: write what is meant", fmt::join(texts, " and "));

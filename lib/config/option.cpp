@@ -343,10 +343,14 @@ bool is_given(const std::vector<Option>& options, std::string_view path) {
                      [&](const Option& option) { return option.path == path && option.given; });
 }
 
-Option& option_at(std::vector<Option>& options, std::string_view path) {
+const Option& option_at(const std::vector<Option>& options, std::string_view path) {
   const auto found = std::ranges::find(options, path, &Option::path);
   if (found == options.end()) throw std::logic_error("no option " + std::string(path));
   return *found;
+}
+
+Option& option_at(std::vector<Option>& options, std::string_view path) {
+  return const_cast<Option&>(option_at(std::as_const(options), path));
 }
 
 std::vector<std::string> paths_of(const std::vector<Option>& options) {

@@ -163,6 +163,7 @@ bool is_given(const std::vector<Option>& options, std::string_view path);
 bool takes_text(const Option& option);
 
 /// The option with this path of the program's own. Throws std::logic_error where there is none.
+const Option& option_at(const std::vector<Option>& options, std::string_view path);
 Option& option_at(std::vector<Option>& options, std::string_view path);
 
 bool is_boolean(const Option& option);
