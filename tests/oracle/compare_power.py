@@ -1,8 +1,8 @@
 # ctest: name=compare_finds_a_slowdown timeout=120 labels=oracle
 """zpp-validate compare finds a slowdown of 5 % in one row of 100, and no row where there is none.
 
-Times spread by 2 %, 50 samples a row on either side, 100 trials each with seeds of their own: the planted row, and no
-other, is slower beyond the threshold of 3 % in 95 trials or more; of 100 trials without a slowdown at most 5 name a
+Times spread by 2 %, 50 samples a row on either side, 50 trials each with seeds of their own: the planted row, and no
+other, is slower beyond the threshold of 3 % in 47 trials or more; of 50 trials without a slowdown at most 3 name a
 row, whatever for. Once with normal noise, once with the long tail of real times. And the parts it is made of keep what
 they promise.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from zpp_validate.gate import compare
 from zpp_validate.stats import bootstrap, rank_test
 
-TRIALS, ROWS, SAMPLES, CV, SLOWDOWN = 100, 100, 50, 0.02, 1.05
+TRIALS, ROWS, SAMPLES, CV, SLOWDOWN = 50, 100, 50, 0.02, 1.05
 LEVEL, CONFIDENCE, THRESHOLD, RESAMPLES = 0.01, 0.95, 0.03, 4000  # the defaults
 
 
@@ -48,7 +48,7 @@ def check_power(noise):
         named += any(row.verdict != compare.SAME for row in rows)
     print(f"{noise.__name__}: found in {found} of {TRIALS} trials; {alarms} false alarms, {named} other verdicts in "
           f"{TRIALS} clean ones")
-    assert found >= 95 and alarms <= 5 and named <= 5, (found, alarms, named)
+    assert found >= 47 and alarms <= 3 and named <= 3, (found, alarms, named)
 
 
 def check_bound():
