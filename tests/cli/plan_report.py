@@ -8,7 +8,7 @@ import html_case
 import synthetic_converge
 import zpp
 from zpp_validate.readers import trace_format
-from zpp_validate.reports import html_sections
+from zpp_validate.reports import html_tables
 
 PATIENCE = 150  # seconds, of a busy machine
 PLAN = zpp.BIN / "zpp_plan"
@@ -55,7 +55,7 @@ class PlanReport(zpp.TestCase):
             self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / words[0]), *words[1:], "--output", out])]).end())
             traces += out.glob("*.h5")
         self.assertEqual({*RUNS, *MADE}, set(trace_format.COLUMNS_OF))
-        self.assertEqual(set(html_sections.SECTIONS), set(trace_format.COLUMNS_OF))
+        self.assertEqual(set(html_tables.TABLES), set(trace_format.COLUMNS_OF))
         done = self.report(*traces, "--output", self.out)
         self.assertEqual((done.stdout, done.stderr), (f"{self.out / 'report.html'}: 10 traces, all VALID\n", ""), done)
         page = html_case.Page((self.out / "report.html").read_text(encoding="utf-8"))
@@ -72,7 +72,8 @@ class PlanReport(zpp.TestCase):
         for words, code, part, env in (
                 (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "ZEROPP_PYTHON",
                  {"ZEROPP_PYTHON": "/none/python3"}),
-                (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "install python3-numpy",
+                (["none.h5", "--output", self.out], zpp.ENVIRONMENT,
+                 "has no module jinja2: install jinja2 there (Debian: python3-jinja2), or name another Python",
                  {"ZEROPP_PYTHON": str(bare)}),
                 (["--output", self.out], zpp.USAGE, "TRACE", {}), (["none.h5"], zpp.USAGE, "--output", {}),
                 (["none.h5", "--output", self.out], zpp.IO, "none.h5 cannot be read: No such file", {}),

@@ -19,7 +19,6 @@ from zpp_validate.commands import COMMANDS
 
 VALIDATION = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 NEEDS_TORCH = {"torch-oracle"}  # even for the list of its flags
-CALLED_BY_PROGRAMS = {"html"}  # which name the Python: it says itself what that lacks
 INVALID, USAGE, ENVIRONMENT, IO = 1, 2, 3, 5
 # Words of each command that reads files, with INPUT in the place of each file and FOLDER in that of each folder; OUTPUT
 # is in a folder that is not there.
@@ -113,12 +112,14 @@ class ValidateCommand(unittest.TestCase):
         self.assertEqual(found, {command.module for command in COMMANDS.values()})
 
     def test_a_module_that_python_lacks(self):
-        with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "h5py.py").write_text("raise ModuleNotFoundError('none', name='h5py')\n")
-            done = run("check", "no.h5", env={**os.environ, "PYTHONPATH": folder})
-        self.assertEqual((done.returncode, done.stdout), (ENVIRONMENT, ""), done)
-        self.assertRegex(done.stderr,
-                         r"^zpp-validate check: error: \S+ has no module h5py: install h5py there, or .*\n$")
+        for name, module, package in (("check", "h5py", "h5py"), ("html", "jinja2", "jinja2"),
+                                      ("compare", "scipy", "scipy")):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                pathlib.Path(folder, f"{module}.py").write_text(f"raise ModuleNotFoundError('none', name='{module}')\n")
+                done = run(name, "no.h5", env={**os.environ, "PYTHONPATH": folder})
+                self.assertEqual((done.returncode, done.stdout), (ENVIRONMENT, ""), done)
+                self.assertRegex(done.stderr, rf"^zpp-validate {name}: error: \S+ has no module {module}: install "
+                                 rf"{module} there \(Debian: python3-{package}\), or .*\n$")
 
     def test_without_pytorch(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -137,7 +138,7 @@ class ValidateCommand(unittest.TestCase):
     def test_help_without_a_module(self):
         """Every command says what it does where Python has no NumPy; where a command needs none, the help is the whole
         one."""
-        names = [name for name in COMMANDS if name not in NEEDS_TORCH | CALLED_BY_PROGRAMS]
+        names = [name for name in COMMANDS if name not in NEEDS_TORCH]
         found, short = helps_without("numpy", names), 0
         for name in names:
             done, command = found[name], COMMANDS[name]
