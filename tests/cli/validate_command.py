@@ -113,7 +113,8 @@ class ValidateCommand(unittest.TestCase):
 
     def test_a_module_that_python_lacks(self):
         for name, module, package in (("check", "h5py", "h5py"), ("html", "jinja2", "jinja2"),
-                                      ("compare", "scipy", "scipy")):
+                                      ("compare", "scipy", "scipy"),
+                                      ("prometheus", "prometheus_client", "prometheus-client")):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 pathlib.Path(folder, f"{module}.py").write_text(f"raise ModuleNotFoundError('none', name='{module}')\n")
                 done = run(name, "no.h5", env={**os.environ, "PYTHONPATH": folder})

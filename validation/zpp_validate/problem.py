@@ -13,7 +13,7 @@ MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, Arithm
 # What HDF5 says: "Unable to open object (bad object header version number)".
 HDF5 = r"[A-Z][a-z']+ [^()]+ \(.+\)$"
 USUAL_PYTHON = "/usr/bin/python3"
-OF_DEBIAN = {"h5py", "jinja2", "matplotlib", "numpy", "scipy"}  # cmake/setup.sh installs these
+OF_DEBIAN = {"h5py", "jinja2", "matplotlib", "numpy", "prometheus_client", "scipy"}  # cmake/setup.sh installs these
 COPY_AGAIN = "copy it again, or repeat the run"
 
 
