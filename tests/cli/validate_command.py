@@ -316,7 +316,7 @@ class ValidateCommand(unittest.TestCase):
             output = ["--json", f"{folder}/out.json"]
             for name in ("raw-disk", "raw-write"):
                 words = ["--folder", folder, "--processes", "1", "--bytes", "1", *output]
-                self.refused(USAGE, name, [*words, "--processes", "0"], "0 is not positive")
+                self.refused(USAGE, name, [*words, "--processes", "0"], "0 is no whole number from 1")
                 self.refused(IO, name, [*words, "--folder", "/proc"], "/proc", "cannot be read or written: ")
             self.refused(USAGE, "raw-copy", ["--bytes", "4", *output], "--bytes is less than 8 bytes a thread")
             self.refused(ENVIRONMENT, "raw-copy", ["--bytes", str(10**15), *output], ": lower --bytes")
@@ -363,7 +363,7 @@ class ValidateCommand(unittest.TestCase):
                     with self.subTest(words=words, flag=flag, value=value):
                         self.refused(USAGE, words[0], [*words[1:], f"{flag}={value}"],
                                      f"argument {flag}: {value} is not between 0 and 1")
-        self.refused(USAGE, "gate", ["a", "--baseline", "b", "--warmup=-1"], "argument --warmup: -1 is less than 0")
+        self.refused(USAGE, "gate", ["a", "--baseline", "b", "--warmup=-1"], "argument --warmup: -1 is no whole number from 0")
 
     def test_a_command_is_alone(self):
         """Python itself says what was imported."""

@@ -68,7 +68,7 @@ def parse(words):
                         help="of the gradient norm [0.02]")
     parser.add_argument("--threshold", type=compare.share_of_time, default=compare.THRESHOLD, metavar="SHARE",
                         help=f"what times may be longer by, as of zpp-validate compare [{compare.THRESHOLD}]")
-    parser.add_argument("--warmup", type=compare.natural, default=1, metavar="STEPS",
+    parser.add_argument("--warmup", type=command_line.natural, default=1, metavar="STEPS",
                         help="of a training run, not timed [1]")
     return parser.parse_args(words)
 

@@ -11,7 +11,8 @@ from zpp_validate.problem import Problem
 MICRO, GIGA = 1e-6, 1e9
 # Of each row of zpp_sweep: the metric, the key in the JSON, its unit, and what it is.
 OF_A_ROW = (
-    ("bus_bandwidth_bytes_per_second", "bus_bw", GIGA, "Bus bandwidth as nccl-tests defines it, of uncompressed bytes."),
+    ("bus_bandwidth_bytes_per_second", "bus_bw", GIGA,
+     "Bus bandwidth as nccl-tests defines it, of uncompressed bytes."),
     ("wire_bus_bandwidth_bytes_per_second", "wire_bus_bw", GIGA, "Bytes that the busiest rank sent, over the time."),
     ("time_seconds", "p50", MICRO, "Median time of the collective, the largest over ranks."),
     ("time_p95_seconds", "p95", MICRO, "95th percentile of the time of the collective, the largest over ranks."),
