@@ -1,6 +1,6 @@
 # ctest: name=validate_command timeout=240 labels=cli,oracle
-"""zpp-validate itself: every command begins its help with an example that its parser takes; a name that is
-none gets the nearest; and a command imports no other's modules."""
+"""zpp-validate itself: every command begins its help with an example that its parser takes; a name that is none
+gets the nearest; and a command imports no other's modules."""
 
 import ast
 import json
@@ -363,7 +363,8 @@ class ValidateCommand(unittest.TestCase):
                     with self.subTest(words=words, flag=flag, value=value):
                         self.refused(USAGE, words[0], [*words[1:], f"{flag}={value}"],
                                      f"argument {flag}: {value} is not between 0 and 1")
-        self.refused(USAGE, "gate", ["a", "--baseline", "b", "--warmup=-1"], "argument --warmup: -1 is no whole number from 0")
+        self.refused(USAGE, "gate", ["a", "--baseline", "b", "--warmup=-1"],
+                     "argument --warmup: -1 is no whole number from 0")
 
     def test_a_command_is_alone(self):
         """Python itself says what was imported."""
