@@ -13,6 +13,7 @@ required=(
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev
   liburing-dev
   python3 python3-numpy python3-h5py python3-matplotlib python3-scipy
+  python3-jinja2 python3-prometheus-client
 )
 case ${1:-} in
   demo) optional=(dict-gcide iproute2) ;;  # the text to train on, else a built-in source; emulated hosts

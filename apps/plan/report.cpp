@@ -59,8 +59,8 @@ int run_report(int argc, char** argv) {
     ::execvp(words.front(), words.data());
     throw Error(
         ExitCode::environment,
-        fmt::format("{} cannot be started: {}: install python3 with numpy, h5py, matplotlib "
-                    "and scipy, or name one in ZEROPP_PYTHON",
+        fmt::format("{} cannot be started: {}: install python3 with numpy, h5py, matplotlib, scipy "
+                    "and jinja2, or name one in ZEROPP_PYTHON",
                     interpreter, std::strerror(errno)));
   } catch (const Error& error) {
     log::error(error.what());

@@ -22,7 +22,7 @@
 #   --backend B         cuda, or host to try the script without GPUs [cuda]
 #   --build DIR         of zeropp [build-cuda]
 #   --python FILE       Python with PyTorch, for the peer [python3]
-#   --table-python FILE Python for tables and pictures; the latter need h5py, NumPy and matplotlib [that of the build]
+#   --table-python FILE Python for tables and pictures; the latter need h5py, NumPy, SciPy and matplotlib [that of the build]
 #   --results DIR       [results]
 #   --machine NAME      [N and the GPU's name]
 #   --dry-run           print the commands and do nothing
@@ -86,7 +86,7 @@ export OMPI_MCA_odls_base_sigkill_timeout=15
 lacks_for_pictures=''
 if [ $dry_run -eq 0 ]; then
   [ "$peer" = none ] || need_modules "$python" --python torch
-  lacks_for_pictures=$(missing_modules "$table_python" --table-python h5py matplotlib numpy) || exit
+  lacks_for_pictures=$(missing_modules "$table_python" --table-python h5py matplotlib numpy scipy) || exit
   [ -z "$lacks_for_pictures" ] || echo "sweep: warning: no pictures will be made: '$table_python' has no Python module $lacks_for_pictures" >&2
 fi
 

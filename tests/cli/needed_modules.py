@@ -118,8 +118,9 @@ class NeededModules(zpp.TestCase):
                "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "ZEROPP_PYTHON": str(self.bare)}
         for script, words, modules in (("regression", ["name"], "h5py, numpy, scipy, matplotlib"),
                                        ("train", [], "h5py, numpy"),
-                                       ("fabric", ["before.json"], "h5py, numpy"),
-                                       ("sweep", [], "h5py, matplotlib, numpy"),
+                                       ("fabric", ["before.json"], "h5py, numpy, prometheus_client, scipy"),
+                                       ("fabric", [], "prometheus_client"),
+                                       ("sweep", [], "h5py, matplotlib, numpy, scipy"),
                                        ("convergence", [], "h5py, matplotlib, numpy, scipy")):
             with self.subTest(script):
                 done = local_script.run("bash", JOBSCRIPTS / f"{script}.sbatch", *words,

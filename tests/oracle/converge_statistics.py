@@ -8,7 +8,7 @@ import unittest
 import numpy as np
 from scipy import stats
 
-from zpp_validate.stats import paired, rank_test
+from zpp_validate.stats import paired, power, rank_test
 
 MATRICES, SETTINGS, LEVEL, NOISE = 800, 8, 0.05, 0.01
 RARE = 1e-4
@@ -87,7 +87,7 @@ class Statistics(unittest.TestCase):
                                                                          stats.sem(values))):
                 self.assertAlmostEqual(ours, theirs, places=12)
         # The noncentral t where SciPy has it: ten degrees of freedom.
-        shift = paired.shift_found(10, 0.05, 0.8)
+        shift = power.shift_found(10, 0.05, 0.8)
         self.assertAlmostEqual(stats.nct.sf(stats.t.ppf(0.975, 10), 10, shift), 0.8, places=3)
 
     def test_no_spread(self):

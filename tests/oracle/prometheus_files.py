@@ -1,6 +1,6 @@
 # ctest: name=prometheus_files timeout=120 labels=oracle
-"""zpp-validate prometheus on JSONs of programs: a parser of its own reads the text format, values are those of the JSON
-in base units, promtool accepts every file where it is installed, and the dashboard asks for metrics that exist."""
+"""zpp-validate prometheus on JSONs of programs: values are those of the JSON in base units, promtool accepts every file
+where it is installed, and the dashboard asks for metrics that exist."""
 
 import json
 import os
@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+from prometheus_client import parser
 
 import synthetic_fabric
 import synthetic_sweep
@@ -23,31 +25,17 @@ GATE = {"schema": "zeropp-gate", "baseline": "validation/baselines/m/train.json"
         "findings": [{"verdict": "worse"}, {"verdict": "same"}, {"verdict": "same"}]}
 COMPARISON = {"schema": "zeropp-comparison", "program": "zpp_sweep", "code": 1, "other_bytes": [],
               "rows": [{"row": 'a "row"\\', "ratio": 1.5, "verdict": "slower", "beyond": True}]}
-SAMPLE = re.compile(r'([a-z_:][a-z0-9_:]*)\{(.*)\} (\S+)')
-LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
 
 
 def parsed(text):
-    """{(name, labels): value}. Raises AssertionError where the text breaks a rule of the format."""
-    values, types, current = {}, {}, None
-    assert text.endswith("\n")
-    for line in text.splitlines():
-        if line.startswith("# HELP "):
-            current = line.split(" ")[2]
-            assert current not in types, f"{current} comes twice"
-            assert len(line.split(" ", 3)[3]) > 10
-        elif line.startswith("# TYPE "):
-            assert line.split(" ")[2:] == [current, "gauge"], line
-            types[current] = "gauge"
-        else:
-            found = SAMPLE.fullmatch(line)
-            assert found and found[1] == current, line
-            labels = LABEL.findall(found[2])
-            assert "".join(LABEL.sub("", found[2])) == "", line
-            assert len(dict(labels)) == len(labels), line
-            key = found[1], tuple(sorted(labels))
-            assert key not in values, line
-            values[key] = float(found[3])
+    """{(name, labels): value}. Every metric is a gauge with a text, and no sample comes twice."""
+    values = {}
+    for metric in parser.text_string_to_metric_families(text):
+        assert metric.type == "gauge" and len(metric.documentation) > 10, metric
+        for sample in metric.samples:
+            key = sample.name, tuple(sorted(sample.labels.items()))
+            assert key not in values, sample
+            values[key] = sample.value
     return values
 
 
@@ -159,7 +147,7 @@ class Prometheus(unittest.TestCase):
         values = self.values(self.files()[3], "--label", "cluster=a")
         self.assertTrue(all(("cluster", "a") in labels for _, labels in values))
         [labels] = [dict(labels) for name, labels in values if name == "zeropp_comparison_time_ratio"]
-        self.assertEqual(labels["row"], r'a \"row\"\\')
+        self.assertEqual(labels["row"], 'a "row"\\')
 
     def test_a_file_takes_its_name_when_it_is_whole(self):
         output = self.folder / "metrics.prom"

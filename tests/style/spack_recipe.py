@@ -51,7 +51,8 @@ def text(node):
 needed = {text(call.args[0]) for call in calls if name_of(call) == "depends_on"}
 names = {re.match(r"[a-z0-9-]+", spec)[0] for spec in needed}
 assert {name for name in PACKAGES.values() if name} <= names, {n for n in PACKAGES.values() if n} - names
-assert {"c", "cxx", "cmake", "python", "py-numpy", "py-h5py", "py-matplotlib", "py-scipy"} <= names, names
+assert {"c", "cxx", "cmake", "python", "py-numpy", "py-h5py", "py-matplotlib", "py-scipy", "py-jinja2",
+        "py-prometheus-client"} <= names, names
 lowest = re.search(r"cmake_minimum_required\(VERSION ([0-9.]+)\)", build)[1]
 assert f"cmake@{lowest}:" in needed, lowest
 given = {text(call.args[0]): text(call.args[1]) for call in calls if name_of(call) in ("define", "define_from_variant")}

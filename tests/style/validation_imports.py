@@ -7,7 +7,8 @@ import sys
 
 from source_tree import SOURCE
 
-PACKAGES = {"h5py", "matplotlib", "numpy", "scipy", "torch", "transformers"}
+PACKAGES = {"h5py", "jinja2", "markupsafe", "matplotlib", "numpy", "prometheus_client", "scipy", "torch",
+            "transformers"}
 # What a room may import beside itself. What these may import is not included.
 ARROWS = {
     "": set(),  # cli and commands: the command's module is imported by its name

@@ -11,10 +11,9 @@ import synthetic_trace
 
 SCRIPT = "<script>document.title='ran'</script>"
 BREAKOUT = "\"><img src=x onerror=\"document.title='ran'\"><!-- '$\\frac{ ]]>"
-VOID = {"meta", "img", "br"}
+VOID = {"meta", "img"}
 TAGS = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "a", "span", "div", "table",
-        "caption", "thead", "tbody", "tr",
-        "th", "td", "ul", "li", "img", "details", "summary", "pre"}
+        "thead", "tbody", "tr", "th", "td", "ul", "li", "img", "details", "summary", "pre"}
 
 
 def planted(folder):
@@ -44,7 +43,7 @@ def planted(folder):
 
 class Page(html.parser.HTMLParser):
     """Raises AssertionError for what is not balanced or not allowed. `tags`: (name, attributes) in their order; `text`:
-    all of it; `tables`: rows of cells, by the heading or caption before."""
+    all of it; `tables`: rows of cells, by the heading before."""
 
     def __init__(self, source):
         super().__init__(convert_charrefs=True)

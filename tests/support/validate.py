@@ -7,10 +7,10 @@ import subprocess
 import zpp_validate.cli
 
 
-def run(*words, cwd=".", program=zpp_validate.cli.PROGRAM):
+def run(*words, cwd="."):
     """The command with these words as subprocess.run() would give it: exit code and what it wrote. `cwd`: the folder it
-    runs in; `program`: as what it was called. No other thread may write, or depend on the folder, meanwhile."""
-    words = [str(program), *map(str, words)]
+    runs in. No other thread may write, or depend on the folder, meanwhile."""
+    words = [zpp_validate.cli.PROGRAM, *map(str, words)]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.chdir(cwd):
         try:

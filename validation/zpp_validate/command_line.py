@@ -103,29 +103,29 @@ class Parser(argparse.ArgumentParser):
         self.exit(problem.USAGE, f"{self.prog}: error: {message}: try --help\n")
 
 
-def positive(text):
-    """Type of an option whose value is a whole number from 1."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return value
+def whole(least):
+    """The type of an option whose value is a whole number from `least`."""
+    def parsed(text):
+        with contextlib.suppress(ValueError):
+            if int(text) >= least:
+                return int(text)
+        raise argparse.ArgumentTypeError(f"{text} is no whole number from {least}")
+    return parsed
 
 
-def positive_number(text):
-    """Type of an option whose value is a number above 0."""
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+def real(low, high=math.inf):
+    """The type of an option whose value is a number between both, which are excluded."""
+    def parsed(text):
+        with contextlib.suppress(ValueError):
+            if low < float(text) < high:
+                return float(text)
+        raise argparse.ArgumentTypeError(f"{text} is not " + (f"between {low:g} and {high:g}" if high < math.inf else
+                                                             f"a number above {low:g}"))
+    return parsed
 
 
-def share(text):
-    """Type of an option whose value is a number between 0 and 1, both excluded: with more, a limit could not be
-    exceeded."""
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < 1:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+positive, natural, positive_number = whole(1), whole(0), real(0)
+share = real(0, 1)  # with more, a limit could not be exceeded
 
 
 def details(description):

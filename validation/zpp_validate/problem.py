@@ -13,6 +13,7 @@ MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, Arithm
 # What HDF5 says: "Unable to open object (bad object header version number)".
 HDF5 = r"[A-Z][a-z']+ [^()]+ \(.+\)$"
 USUAL_PYTHON = "/usr/bin/python3"
+OF_DEBIAN = {"h5py", "jinja2", "matplotlib", "numpy", "prometheus_client", "scipy"}  # cmake/setup.sh installs these
 COPY_AGAIN = "copy it again, or repeat the run"
 
 
@@ -50,9 +51,11 @@ def lacks(missing, path=None):
     module = (missing.name or "the module").partition(".")[0]
     what = (f"{sys.executable} has no module {module}" if isinstance(missing, ModuleNotFoundError) else
             f"{module} cannot be imported ({missing}) by {sys.executable}")
-    another = "" if path is None or sys.executable == USUAL_PYTHON else f", for example {USUAL_PYTHON} {path}"
-    return Problem(f"{what}: install {module} there, or call the program with another Python that has it{another}",
-                   ENVIRONMENT)
+    debian = f" (Debian: python3-{module.replace('_', '-')})" if module in OF_DEBIAN else ""
+    another = ("name another Python that has it in ZEROPP_PYTHON" if "ZEROPP_PROGRAM" in os.environ else
+               "call the program with another Python that has it")
+    usual = "" if path is None or sys.executable == USUAL_PYTHON else f", for example {USUAL_PYTHON} {path}"
+    return Problem(f"{what}: install {module} there{debian}, or {another}{usual}", ENVIRONMENT)
 
 
 def missing_in(text):

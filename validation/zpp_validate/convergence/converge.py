@@ -24,7 +24,6 @@ docs, where a setting has an uncompressed baseline). Prints the table, and VALID
 0 VALID, 1 INVALID, 2 usage or unreadable.
 """
 
-import argparse
 import shlex
 from pathlib import Path
 
@@ -35,20 +34,7 @@ from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.tables import markdown_table
 
 REASONS_SHOWN = 20
-
-
-def share(text):
-    value = float(text)
-    if not 0 < value < 0.5:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 0.5")
-    return value
-
-
-def at_least_two(text):
-    value = int(text)
-    if value < 2:
-        raise argparse.ArgumentTypeError(f"{text} is less than 2: an interval needs two seeds")
-    return value
+level = command_line.real(0, 0.5)  # type of an option: of tests
 
 
 def parse(words):
@@ -61,8 +47,9 @@ def parse(words):
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="table, rows, pictures, chapter")
     parser.add_argument("--margin", type=command_line.share, default=0.02, metavar="NATS",
                         help="of equivalence [0.02]")
-    parser.add_argument("--level", type=share, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
-    parser.add_argument("--fewest-seeds", type=at_least_two, default=5, metavar="N", help="that a setting needs [5]")
+    parser.add_argument("--level", type=level, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
+    parser.add_argument("--fewest-seeds", type=command_line.whole(2), default=5, metavar="N",
+                        help="that a setting needs [5]")
     parser.add_argument("--wide", action="store_true",
                         help="print tables whole, however wide they are; table.md has them so")
     parser.add_argument("--command", metavar="TEXT", help="that made TRACE and this; for the chapter [this call]")

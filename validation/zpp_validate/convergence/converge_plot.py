@@ -4,35 +4,22 @@ and SVG."""
 import math
 
 import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy import stats
+import scipy
 
+from zpp_validate.pictures import COLORS, LINES, STYLE, save
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 
-COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b5a2b"]
-LINES = ["-", "--", ":", "-."]
 MARKERS = {"weights": "s", "gradients": "o", "both": "D", "none": "x"}
-STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-         "grid.color": "#e4e4e4",
-         "axes.axisbelow": True, "svg.hashsalt": "zeropp"}  # the same picture, the same bytes
-
-
-def save(figure, stem):
-    for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
-        figure.savefig(stem.with_name(stem.name + suffix), dpi=120, metadata=metadata)
-    plt.close(figure)
 
 
 def band(curves):
     """(mean, half of the 95 % interval) over seeds of curves of equal length."""
     values = np.array(curves)
     count = len(values)
-    half = stats.t.ppf(0.975, count - 1) * values.std(axis=0,
-                                                      ddof=1) / np.sqrt(count) if count > 1 else np.zeros(
-                                                          values.shape[1])
+    half = (scipy.stats.t.ppf(0.975, count - 1) * scipy.stats.sem(values) if count > 1
+            else np.zeros(values.shape[1]))
     return values.mean(axis=0), half
 
 

@@ -7,7 +7,7 @@ import math
 import h5py
 import numpy as np
 
-from zpp_validate.convergence import converge_contracts, judged
+from zpp_validate.convergence import judged
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.tables import markdown_table
 
@@ -17,8 +17,11 @@ COLUMNS = ("setting", "bits", "loss", "perplexity", "bits/byte", "difference", "
 EFFECT_COLUMNS = ("setting", "without", "difference", "95 % interval", "p")
 AVERAGED_COLUMNS = ("setting", "baseline's loss", "loss", "difference", "95 % interval", "p differs",
                     "p equivalent", "verdict")
+BOUND_COLUMNS = ("setting", "seeds", "steps", "violations", "largest share of the bound")
+CHECK_COLUMNS = ("contract", "first", "second", "seed", "difference", "allowed")
 LADDER_COLUMNS = ("claim", "difference", "95 % interval", "p", "verdict")
-TEXT_COLUMNS = {"setting", "without", "verdict", "claim", "weights", "gradients", "feedback"}
+TEXT_COLUMNS = {"setting", "without", "verdict", "claim", "weights", "gradients", "feedback", "contract",
+                "first", "second"}
 SAFE_COLUMNS = ("weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict")
 
 
@@ -161,6 +164,29 @@ def power_text(rows):
             f"{provable[-1]:.4f} nats.")
 
 
+def bounds(study, summaries):
+    """`summaries`: rows of /quadratic_runs."""
+    own = {}
+    for row in summaries:
+        own.setdefault(study.setting_of(study.runs[row["run"]]).name, []).append(row)
+    cells = [[name, str(len(rows)), str(sum(row["steps"] for row in rows)), str(sum(row["violations"] for row in rows)),
+              f"{max(row['largest_ratio'] for row in rows):.3f}"] for name, rows in own.items()]
+    return ["## quadratic: distance to the closed form against the codec's bound", "",
+            markdown_table.aligned(BOUND_COLUMNS, cells, TEXT_COLUMNS), ""] if cells else []
+
+
+def contracts(study, checks):
+    """`checks`: rows of /checks."""
+    cells = []
+    for row in checks:
+        first, second = study.runs[row["first"]], study.runs[row["second"]]
+        cells.append([row["name"], *(study.setting_of(run).name for run in (first, second)), str(first.seed),
+                      f"{row['difference']:.3g}" if row["difference"] else "identical", f"{row['limit']:g}"
+                      if row["limit"] else "none"])
+    return ["## contract: runs that may not differ", "", markdown_table.aligned(CHECK_COLUMNS, cells, TEXT_COLUMNS),
+            ""] if cells else []
+
+
 def text_of(study, trace, rows, averaged, claims, missing, effects, margin):
     lines = []
     for name in TOKEN_LEVELS:
@@ -172,10 +198,7 @@ def text_of(study, trace, rows, averaged, claims, missing, effects, margin):
                       *averaged_table(averaged, name), "The published order of codecs:", "", ladder_table(claims, name),
                       "", *effects_table(effects, name)]
     lines += [f"- {each}" for each in missing] + ([power_text(rows), legend(margin, len(rows))] if rows else [])
-    lines += converge_contracts.bounds(study,
-                                       trace.rows("quadratic_runs")) + converge_contracts.contracts(study,
-                                                                                                    trace.rows(
-                                                                                                        "checks"))
+    lines += bounds(study, trace.rows("quadratic_runs")) + contracts(study, trace.rows("checks"))
     return "\n".join(lines) + "\n"
 
 

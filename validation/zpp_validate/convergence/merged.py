@@ -10,7 +10,7 @@ import json
 
 from zpp_validate.checkers import converge_checker
 from zpp_validate.problem import Problem
-from zpp_validate.readers import run_file
+from zpp_validate.readers import measurement, run_file
 from zpp_validate.readers.trace_file import Trace
 
 # Groups whose rows belong to one run.
@@ -28,14 +28,6 @@ def without_place(config_json):
     except (ValueError, AttributeError):
         return config_json
     return config
-
-
-def flat(value, path=""):
-    """{path of a leaf: value} of JSON."""
-    if not isinstance(value, dict):
-        return {path: value}
-    return {name: leaf for key, inner in value.items()
-            for name, leaf in flat(inner, f"{path}.{key}" if path else key).items()}
 
 
 def settings_of(trace):
@@ -56,11 +48,12 @@ def difference(one, other, across_versions):
     for name in [*mine, *(name for name in yours if name not in mine)]:
         if name not in mine or name not in yours:
             return f"setting {name} is in one of them"
-        for column, value in flat(mine[name]).items():
-            there = flat(yours[name]).get(column)
+        before, after = (dict(measurement.flat(settings[name])) for settings in (mine, yours))
+        for column, value in before.items():
+            there = after.get(column)
             if there != value and not (value != value and there != there):
                 return f"setting {name} has {column.removeprefix('config_json.')} {value}, and {there} there"
-        extra = sorted(set(flat(yours[name])) - set(flat(mine[name])))
+        extra = sorted(set(after) - set(before))
         if extra:
             return f"setting {name} has {extra[0].removeprefix('config_json.')} there"
     for level, data in one.data.items():

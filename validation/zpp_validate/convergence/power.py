@@ -63,7 +63,7 @@ def parse(words):
                         help="of equivalence [0.005]")
     parser.add_argument("--harm", type=command_line.positive_number, default=0.005, metavar="NATS",
                         help="that is to be found [0.005]")
-    parser.add_argument("--level", type=converge.share, default=0.05, metavar="P",
+    parser.add_argument("--level", type=converge.level, default=0.05, metavar="P",
                         help="of all tests, after correction [0.05]")
     parser.add_argument("--settings", type=command_line.positive, metavar="N",
                         help="that the matrix compares with a baseline [those of the pilot]")

@@ -1,12 +1,11 @@
 """A picture of loss curves of zeropp and of PyTorch, and of their differences. PNG and SVG."""
 
 import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
-from zpp_validate.convergence.converge_plot import COLORS, STYLE, band, save
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from zpp_validate.convergence.converge_plot import band
+from zpp_validate.pictures import COLORS, STYLE, save
 
 
 def draw(pairs, stem):

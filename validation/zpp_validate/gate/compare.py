@@ -198,13 +198,6 @@ def share_of_time(text):
             "zpp-validate gate --only bytes") from None
 
 
-def natural(text):
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
-    return value
-
-
 def parse(words):
     parser = command_line.parser("compare", __doc__)
     parser.add_argument("a", type=Path, metavar="A", help="before: a trace, a JSON, or a folder of traces")
@@ -215,10 +208,10 @@ def parse(words):
                         help="how often any row of all may get a wrong verdict [0.01]")
     parser.add_argument("--confidence", type=command_line.share, default=0.95,
                         help="of each end of an interval [0.95]")
-    parser.add_argument("--resamples", type=natural, default=4000, metavar="N",
+    parser.add_argument("--resamples", type=command_line.natural, default=4000, metavar="N",
                         help="of the bootstrap, 1000 or more [4000]")
-    parser.add_argument("--seed", type=natural, default=1, metavar="N", help="of the bootstrap [1]")
-    parser.add_argument("--warmup", type=natural, default=1, metavar="STEPS",
+    parser.add_argument("--seed", type=command_line.natural, default=1, metavar="N", help="of the bootstrap [1]")
+    parser.add_argument("--warmup", type=command_line.natural, default=1, metavar="STEPS",
                         help="of a training run, not compared [1]")
     parser.add_argument("--collective", type=lambda text: set(text.split(",")), default=set(), metavar="NAME,...",
                         help="compare these rows only")

@@ -31,14 +31,18 @@ undecided for want of runs or times; 5 a trace or the baseline is not there.
 """
 
 import argparse
+import dataclasses
 import json
 import shlex
 import sys
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.gate import baseline, compare, gate_judge, gate_report
+from zpp_validate.gate import baseline, compare, gate_judge
 from zpp_validate.problem import IO, Problem
+
+SCHEMA, SCHEMA_VERSION = "zeropp-gate", "1.1"
+REMEDIES = {"convergence": "record more seeds", "norm": "record more seeds", "times": "measure more steps or runs"}
 
 
 def kinds(text):
@@ -68,7 +72,7 @@ def parse(words):
                         help="of the gradient norm [0.02]")
     parser.add_argument("--threshold", type=compare.share_of_time, default=compare.THRESHOLD, metavar="SHARE",
                         help=f"what times may be longer by, as of zpp-validate compare [{compare.THRESHOLD}]")
-    parser.add_argument("--warmup", type=compare.natural, default=1, metavar="STEPS",
+    parser.add_argument("--warmup", type=command_line.natural, default=1, metavar="STEPS",
                         help="of a training run, not timed [1]")
     return parser.parse_args(words)
 
@@ -102,6 +106,35 @@ def require_comparable(old, new, path, across):
                       f"--across-machines")
 
 
+def line_of(each):
+    change = f", {each.change}" if each.change else ""
+    return (f"{each.verdict}: {each.row}: {each.quantity} was {each.before}, is {each.now}{change}; allowed: "
+            f"{each.allowed}")
+
+
+def text_of(result):
+    lines = [f"INVALID: {path}: {reason}" for path, reason in result.invalid.items()]
+    lines += [line_of(each) for each in result.findings if each.verdict != gate_judge.SAME]
+    lines += [f"blunt: {each.row}: {each.quantity}: only a change beyond {each.blunt} shows: {REMEDIES[each.kind]}"
+              for each in result.findings if each.blunt]
+    lines += [f"{'not run' if result.partial else 'missing'}: {name}" for name in result.missing]
+    lines += [f"not in the baseline: {name}" for name in result.unknown]
+    lines += [f"versions differ: {note}" for note in result.notes]
+    rows = len({each.row for each in result.findings})
+    lines.append(f"{len(result.findings)} quantities of {rows} rows compared with {result.baseline or 'nothing'}: "
+                 f"{len(result.moved)} moved")
+    return "\n".join(lines)
+
+
+def document_of(result, arguments):
+    return {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "baseline": str(result.baseline), "code": result.code,
+            "settings": {name: getattr(arguments, name) for name in ("only", "margin", "norm_margin", "threshold",
+                                                                     "warmup", "partial",
+                                                                     "across_machines")},
+            "invalid": result.invalid, "missing": result.missing, "unknown": result.unknown, "versions": result.notes,
+            "findings": [dataclasses.asdict(each) for each in result.findings]}
+
+
 def check(arguments):
     invalid = baseline.invalid(arguments.traces)
     valid = [path for path in baseline.traces(arguments.traces) if path not in invalid]
@@ -115,9 +148,9 @@ def check(arguments):
         require_comparable(old, new, path, arguments.across_machines)
         result = gate_judge.judge(old, new, arguments, result)
         result.baseline = path
-    print(gate_report.text_of(result))
+    print(text_of(result))
     if arguments.json:
-        arguments.json.write_text(json.dumps(gate_report.document_of(result, arguments), indent=1) + "\n")
+        arguments.json.write_text(json.dumps(document_of(result, arguments), indent=1) + "\n")
     return result.code
 
 

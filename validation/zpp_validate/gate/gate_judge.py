@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from zpp_validate.gate import compare
 from zpp_validate.problem import Problem
@@ -93,8 +93,8 @@ def equivalence(before, now, margin, tests):
     before, now = np.array(before), np.array(now)
     freedom = len(before) - 1
     error = before.std(ddof=1) * math.sqrt(1 / len(before) + 1 / len(now))
-    reach = stats.t.ppf(1 - EQUIVALENCE_LEVEL, freedom) * error
-    provable = reach + stats.t.ppf(1 - FALSE_ALARMS / tests / 2, freedom) * error
+    reach = scipy.stats.t.ppf(1 - EQUIVALENCE_LEVEL, freedom) * error
+    provable = reach + scipy.stats.t.ppf(1 - FALSE_ALARMS / tests / 2, freedom) * error
     return now.mean() - before.mean(), reach, max(margin, provable)
 
 

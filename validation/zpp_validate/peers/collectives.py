@@ -44,13 +44,6 @@ def size(text):
     return int(digits) << SUFFIXES[unit]
 
 
-def seconds(text):
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is no time")
-    return value
-
-
 def names(text):
     chosen = text.split(",")
     for name in chosen:
@@ -68,7 +61,8 @@ def arguments(words):
                         help="iterations before a row [5]")
     parser.add_argument("-d", "--datatype", choices=TYPES, default="bfloat16", help="[bfloat16]")
     parser.add_argument("--collective", type=names, default=list(COLLECTIVES), help=f"[{','.join(COLLECTIVES)}]")
-    parser.add_argument("--max-seconds", type=seconds, default=0.2, help="of one row's samples [0.2]")
+    parser.add_argument("--max-seconds", type=command_line.positive_number, default=0.2,
+                        help="of one row's samples [0.2]")
     parser.add_argument("--node-size", type=command_line.positive, metavar="N",
                         help="emulate nodes of N ranks on one host: NCCL takes sockets on loopback between them")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu, over gloo: to try the script")

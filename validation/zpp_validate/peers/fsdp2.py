@@ -40,13 +40,6 @@ OF_FSDP = {"hybrid": None, "reshard": None, "prefetch": 0, "blocks_per_group": 1
            "keep_weights": False, "symmetric_memory": False}  # options, and their defaults
 
 
-def whole(text):
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return value
-
-
 def prepared(text):
     """(module, function, keyword arguments) of --prepare."""
     name, _, values = text.partition(" ")
@@ -99,7 +92,7 @@ def arguments(words):
                      help="events: CUDA events between steps; barriers: each step begins and ends on all ranks "
                           "together [events]")
     groups = parser.add_argument_group("FSDP2")
-    groups.add_argument("--prefetch", type=whole, default=0, metavar="N",
+    groups.add_argument("--prefetch", type=command_line.natural, default=0, metavar="N",
                         help="gather the weights of N groups ahead (set_modules_to_forward_prefetch and "
                              "..._backward_prefetch), in the memory of so many more groups [0: FSDP2's own order]")
     groups.add_argument("--blocks-per-group", type=command_line.positive, default=1, metavar="N",

@@ -18,12 +18,10 @@ import re
 from pathlib import Path
 
 import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from zpp_validate import command_line
-from zpp_validate.convergence.converge_plot import COLORS, LINES, STYLE, save
+from zpp_validate.pictures import COLORS, LINES, STYLE, save
 from zpp_validate.problem import Unfit, reading
 from zpp_validate.readers import measurement, run_file
 

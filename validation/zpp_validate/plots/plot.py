@@ -16,22 +16,18 @@ when a file cannot be read.
 import math
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 
 from zpp_validate import command_line
+from zpp_validate.pictures import COLORS, LINES, save
 from zpp_validate.plots import crossings
 from zpp_validate.problem import Unfit, reading
 from zpp_validate.readers import run_file, sweep_file
 from zpp_validate.stats import bootstrap, sample_statistics
 from zpp_validate.tables import markdown_table
 
-COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b5a2b"]
-LINES = ["-", "--", ":", "-."]
 COLUMNS = ("collective", "codec", "algorithm", "pays from", "95 % interval", "speed-up at", "times")
 TEXT_COLUMNS = {"collective", "codec", "algorithm"}
 RESAMPLES, SEED = 4000, 1
@@ -43,12 +39,6 @@ between measured sizes the logarithm of the ratio of median times is interpolate
 {RESAMPLES} bootstrap
 resamples (seed {SEED}). speed-up: over that algorithm at the largest size. <= and > name the ends of what was measured.
 """
-
-
-def save(figure, stem):
-    for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
-        figure.savefig(stem.with_name(stem.name + suffix), dpi=120, metadata=metadata)
-    plt.close(figure)
 
 
 def size_axis(axes, sizes):

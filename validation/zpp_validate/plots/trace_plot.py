@@ -1,11 +1,10 @@
 """A picture of a trace, whichever program wrote it. PNG and SVG."""
 
 import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from zpp_validate import pictures
 from zpp_validate.convergence import converge_plot
 from zpp_validate.plots import plan_plot
 from zpp_validate.readers.converge_file import Study
@@ -154,5 +153,5 @@ def figure_of(trace):
 
 def draw(trace, stem):
     """Writes STEM.png and STEM.svg of a trace without problems of schema."""
-    with matplotlib.rc_context(converge_plot.STYLE):
-        converge_plot.save(figure_of(trace), stem)
+    with matplotlib.rc_context(pictures.STYLE):
+        pictures.save(figure_of(trace), stem)

@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zpp_validate.readers import fabric_file, run_file, sweep_file, trace_times
+from zpp_validate.readers import fabric_file, run_file, sweep_file
 from zpp_validate.problem import Problem, reading
 from zpp_validate.readers.sweep_file import counted
 
@@ -76,13 +76,43 @@ def machine_of(run):
     return tuple(sorted(gpu or host for gpu, host in zip(run["ranks"]["gpu"], run["ranks"]["host"])))
 
 
+def sweep_rows(run):
+    """Of a trace of zpp_sweep by sweep_file.Key; a sample is the largest over ranks of one cycle. `run`: of
+    run_file.read()."""
+    results, samples = run["results"], run["samples"]
+    cycles = {}
+    for result, cycle, _, seconds in zip(*(samples[name] for name in ("result", "cycle", "rank", "time"))):
+        own = cycles.setdefault(result, {})
+        own[cycle] = max(own.get(cycle, 0.0), 1e6 * seconds)
+    rows = {}
+    for index, row in enumerate(dict(zip(results, values)) for values in zip(*results.values())):
+        key = sweep_file.Key(*(row[name] for name in ("collective", "codec", "algorithm", "group")), run["transport"],
+                             int(row["size"]),
+                             row["type"], row["redop"], int(row["root"] or -1), "in-place" if row["in_place"]
+                             else "out-of-place")
+        rows[key] = sweep_file.Row([own for _, own in sorted(cycles[index].items())], row["time"], row["bus_bw"],
+                                   row["wire_bus_bw"],
+                                   row["wire_bytes_intra"] + row["wire_bytes_inter"])
+    return rows
+
+
+def kernel_rows(run):
+    """Of a trace of zpp_kernels by name, microseconds."""
+    results, taken = run["results"], {}
+    for result, seconds in zip(run["samples"]["result"], run["samples"]["time"]):
+        taken.setdefault(result, []).append(1e6 * seconds)
+    names = zip(*(results[name] for name in ("kernel", "variant", "dtype", "shape")))
+    return {"/".join(name): sweep_file.Row(taken[index], results["time"][index]) for index, name in enumerate(names)
+            if index in taken}
+
+
 def read_times(path, run):
     """Of a trace of zpp_sweep or zpp_kernels."""
     if run["app"] == "sweep":
-        rows = trace_times.sweep_rows(run)
+        rows = sweep_rows(run)
         return Measurement(path, rows, layout_of(run), machine_of(run), run["config"],
                            collectives={key.collective for key in rows})
-    return Measurement(path, trace_times.kernel_rows(run), layout_of(run), machine_of(run), run["config"],
+    return Measurement(path, kernel_rows(run), layout_of(run), machine_of(run), run["config"],
                        f"kernels on {run['backend']}")
 
 

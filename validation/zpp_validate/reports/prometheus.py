@@ -14,9 +14,10 @@ Exits with 2, and leaves the output as it was, where a file cannot be read or tw
 
 import argparse
 import json
-import os
 import re
 from pathlib import Path
+
+import prometheus_client
 
 from zpp_validate import command_line
 from zpp_validate.problem import Problem, Unfit, reading
@@ -45,7 +46,7 @@ def parse(words):
     return arguments
 
 
-def metrics_of(path):
+def add_metrics(path, gauges):
     """Raises Problem."""
     with reading(path, "JSON of a program that has metrics", "give that of zpp_sweep, zpp_fabric, gate or compare"):
         document, when = json.loads(path.read_text()), path.stat().st_mtime
@@ -54,52 +55,20 @@ def metrics_of(path):
         made = prometheus_metrics.MADE_BY[document["schema"]]
     if made is prometheus_metrics.comparison and "program" not in document:
         raise Problem(f"{path} is of an older zpp-validate compare, schema {document.get('schema_version')}, and "
-                          f"does not say what was compared: "
-                          "compare the two files again with --json")
+                      "does not say what was compared: compare the two files again with --json")
     with reading(path, "whole JSON of its program", "measure again"):
-        return made(document, when)
-
-
-def escaped(value):
-    return str(value).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def text_of(metrics, extra):
-    """The metrics of several files, those of one name together, as the format asks. Raises Problem."""
-    together = {}
-    for metric in metrics:
-        together.setdefault(metric.name, (metric.help, []))[1].extend(metric.samples)
-    lines = []
-    for name, (explained, samples) in together.items():
-        if not samples:
-            continue
-        lines += [f"# HELP {name} {explained}", f"# TYPE {name} gauge"]
-        seen = set()
-        for labels, value in samples:
-            words = ",".join(f'{key}="{escaped(text)}"' for key, text in (labels | extra).items())
-            if words in seen:
-                raise Problem(f"{name}{{{words}}} is there twice: give one file of each measurement")
-            seen.add(words)
-            lines.append(f"{name}{{{words}}} {float(value)!r}")
-    return "\n".join(lines) + "\n"
-
-
-def write(path, text):
-    """Renames a whole file to `path`. Its temporary name does not end in .prom, so that no collector reads it."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        partial.write_text(text)
-        partial.chmod(0o644)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+        made(document, when, gauges.add)
 
 
 def main(words):
     arguments = parse(words)
-    text = text_of([metric for path in arguments.files for metric in metrics_of(path)], dict(arguments.label))
+    gauges = prometheus_metrics.Gauges(dict(arguments.label))
+    for path in arguments.files:
+        add_metrics(path, gauges)
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(gauges)
     if arguments.output:
-        write(arguments.output, text)
+        prometheus_client.write_to_textfile(str(arguments.output), registry)
     else:
-        print(text, end="")
+        print(prometheus_client.generate_latest(registry).decode(), end="")
     return 0

@@ -25,8 +25,6 @@ from zpp_validate.readers import run_file
 from zpp_validate.stats import bound
 from zpp_validate.tables import markdown_table
 
-COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b5a2b"]
-
 COLUMNS = ("configuration", "weights", "gradients", "loss", "bits/byte", "bytes/step", "predicted", "vs flat",
            "vs two-level", "ms/step", "products", "bound by")
 TEXT_COLUMNS = {"configuration", "weights", "gradients", "bound by"}
@@ -195,13 +193,11 @@ def times(baseline, counted):
 
 
 def draw(runs, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False,
-                         "axes.grid": True, "grid.color": "#e4e4e4", "axes.axisbelow": True})
+    from zpp_validate.pictures import COLORS, STYLE
+
+    plt.rcParams.update(STYLE | {"font.size": 10})
     figure = plt.figure(figsize=(12, 5.2), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=[2.2, 1], width_ratios=[1.15, 1])
     losses = figure.add_subplot(grid[0, 0])

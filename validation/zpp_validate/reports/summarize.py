@@ -14,7 +14,6 @@ from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.checkers import check_trace
-from zpp_validate.plots import trace_plot
 from zpp_validate.readers import measurement
 from zpp_validate.readers.trace_file import Trace
 from zpp_validate.reports import trace_summary
@@ -47,6 +46,8 @@ def look(path, folder):
                                       for group, columns in trace.columns.items()))
     lines += trace_summary.lines_of(trace)
     if folder:
+        from zpp_validate.plots import trace_plot  # matplotlib takes half a second to import
+
         trace_plot.draw(trace, folder / stem_of(path))
     return lines + verdict, not reasons
 

@@ -6,14 +6,14 @@ Student's with n - 1 degrees of freedom. Differences that are all equal have no 
 either way. With fewer than two pairs nothing can be said, and everything throws ValueError.
 """
 
-import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+import scipy
 
 from zpp_validate.problem import Unfit
+from zpp_validate.stats import power
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Pairs:
 
     def interval(self, confidence):
         """(low, high), two-sided."""
-        reach = stats.t.ppf((1 + confidence) / 2, self.freedom) * self.error
+        reach = scipy.stats.t.ppf((1 + confidence) / 2, self.freedom) * self.error
         return self.mean - reach, self.mean + reach
 
     def p_above(self, bound):
         """One-sided p-value: that a mean of `bound` or less would look this large."""
         if self.spread == 0:
             return 0.0 if self.mean > bound else 1.0
-        return float(stats.t.sf((self.mean - bound) / self.error, self.freedom))
+        return float(scipy.stats.t.sf((self.mean - bound) / self.error, self.freedom))
 
     def p_below(self, bound):
         """One-sided p-value: that a mean of `bound` or more would look this small."""
@@ -57,13 +57,13 @@ class Pairs:
 
     def provable_margin(self, level):
         """The smallest margin within which these differences show equivalence at `level`."""
-        reach = stats.t.ppf(1 - level, self.freedom) * self.error
+        reach = scipy.stats.t.ppf(1 - level, self.freedom) * self.error
         return max(self.mean + reach, reach - self.mean)
 
-    def detectable(self, level, power):
-        """The smallest true difference that a two-sided test at `level` would find with probability `power`, if
+    def detectable(self, level, chance):
+        """The smallest true difference that a two-sided test at `level` would find with probability `chance`, if
         differences spread as these do."""
-        return shift_found(self.freedom, level, power) * self.error
+        return power.shift_found(self.freedom, level, chance) * self.error
 
 
 def of(differences):
@@ -71,18 +71,3 @@ def of(differences):
     if len(values) < 2:
         raise Unfit(f"{len(values)} pairs: 2 at least are needed for an interval")
     return Pairs(len(values), float(values.mean()), float(values.std(ddof=1)))
-
-
-@functools.cache
-def shift_found(freedom, level, power):
-    """In standard errors: the true mean that the two-sided t test at `level` finds with probability `power`. The chance
-    to find it on the wrong side is left out: it only matters where power is near `level`."""
-    critical = stats.t.ppf(1 - level / 2, freedom)
-
-    def missing(shift):
-        # P(t' <= critical) by its definition, Z <= critical sqrt(chi2 / f) - shift: SciPy's own noncentral t loses
-        # itself at few degrees of freedom and large shifts.
-        shares = (np.arange(4000) + 0.5) / 4000
-        return float(stats.norm.cdf(critical * np.sqrt(stats.chi2.ppf(shares, freedom) / freedom) - shift).mean())
-
-    return float(optimize.brentq(lambda shift: 1 - missing(shift) - power, 0, 20 * critical + 20, xtol=1e-6))

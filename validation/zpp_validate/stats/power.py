@@ -9,7 +9,7 @@ import functools
 import math
 
 import numpy as np
-from scipy import stats
+import scipy
 
 SHARES, MOST = 4000, 10000
 
@@ -18,33 +18,46 @@ SHARES, MOST = 4000, 10000
 def own_spreads(freedom):
     """Standard deviations that samples find, in units of the true one."""
     shares = (np.arange(SHARES) + 0.5) / SHARES
-    return np.sqrt(stats.chi2.ppf(shares, freedom) / freedom)
+    return np.sqrt(scipy.stats.chi2.ppf(shares, freedom) / freedom)
 
 
 def spread_bound(spread, freedom, confidence):
     """What the true standard deviation is below with that confidence, where `freedom` + 1 differences spread by
     `spread`."""
-    return spread * math.sqrt(freedom / stats.chi2.ppf(1 - confidence, freedom))
+    return spread * math.sqrt(freedom / scipy.stats.chi2.ppf(1 - confidence, freedom))
 
 
 def half_width(count, spread, confidence):
     """Of the two-sided interval, where the study finds the spread itself."""
-    return stats.t.ppf((1 + confidence) / 2, count - 1) * spread / math.sqrt(count)
+    return scipy.stats.t.ppf((1 + confidence) / 2, count - 1) * spread / math.sqrt(count)
 
 
 def half_width_met(count, spread, wanted, confidence):
     """Probability that the interval is as narrow: the study finds its own spread, not the true one."""
     if spread == 0:
         return 1.0
-    return float(stats.chi2.cdf((count - 1) * (wanted / half_width(count, spread, confidence)) ** 2, count - 1))
+    return float(scipy.stats.chi2.cdf((count - 1) * (wanted / half_width(count, spread, confidence)) ** 2, count - 1))
 
 
 def found(count, spread, effect, level):
     """Probability that a two-sided test at `level` finds a true difference of `effect` on its own side."""
     if spread == 0:
         return 1.0 if effect else 0.0
-    critical = stats.t.ppf(1 - level / 2, count - 1)
-    return float(stats.norm.sf(critical * own_spreads(count - 1) - abs(effect) * math.sqrt(count) / spread).mean())
+    return shift_chance(count - 1, abs(effect) * math.sqrt(count) / spread, level)
+
+
+def shift_chance(freedom, shift, level):
+    """found() of a true difference of `shift` standard errors of the mean. SciPy's noncentral t is not exact at few
+    degrees of freedom and large shifts."""
+    critical = scipy.stats.t.ppf(1 - level / 2, freedom)
+    return float(scipy.stats.norm.sf(critical * own_spreads(freedom) - shift).mean())
+
+
+@functools.cache
+def shift_found(freedom, level, chance):
+    """The true difference, in standard errors of the mean, that is found with probability `chance`."""
+    most = 20 * scipy.stats.t.ppf(1 - level / 2, freedom) + 20
+    return scipy.optimize.brentq(lambda shift: shift_chance(freedom, shift, level) - chance, 0, most, xtol=1e-6)
 
 
 def shown_equivalent(count, spread, margin, level, effect=0.0):
@@ -52,9 +65,10 @@ def shown_equivalent(count, spread, margin, level, effect=0.0):
     if spread == 0:
         return 1.0 if abs(effect) < margin else 0.0
     root = math.sqrt(count) / spread
-    reach = stats.t.ppf(1 - level, count - 1) * own_spreads(count - 1)
-    inside = stats.norm.cdf((margin - effect) * root - reach) - stats.norm.cdf((-margin - effect) * root + reach)
-    return float(np.maximum(inside, 0).mean())
+    reach = scipy.stats.t.ppf(1 - level, count - 1) * own_spreads(count - 1)
+    below, above = (scipy.stats.norm.cdf(end) for end in ((margin - effect) * root - reach,
+                                                          (-margin - effect) * root + reach))
+    return float(np.maximum(below - above, 0).mean())
 
 
 def split(differences, sizes):

@@ -6,6 +6,7 @@ samples cannot reach 95 %: then it is the whole range.
 """
 
 import math
+import statistics
 from dataclasses import dataclass
 
 from zpp_validate.problem import Unfit
@@ -13,7 +14,8 @@ from zpp_validate.problem import Unfit
 
 @dataclass(frozen=True)
 class Summary:
-    """In the unit of the samples; `variation` is the standard deviation (n - 1) over the mean."""
+    """In the unit of the samples. `p95`: linear between the two neighbours; `variation`: the standard deviation (n - 1)
+    over the mean."""
 
     count: int
     median: float
@@ -21,14 +23,6 @@ class Summary:
     high: float
     p95: float
     variation: float
-
-
-def quantile(ordered, share):
-    """Linear between the two neighbours, the minimum at share 0 and the maximum at 1."""
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
 def rank_of_interval(count):
@@ -47,8 +41,8 @@ def summarize(samples):
     count = len(ordered)
     if count == 0:
         raise Unfit("no samples")
-    mean = math.fsum(ordered) / count
-    spread = math.sqrt(math.fsum((x - mean) ** 2 for x in ordered) / (count - 1)) if count > 1 else 0.0
     rank = rank_of_interval(count)
-    return Summary(count, quantile(ordered, 0.5), ordered[rank - 1], ordered[count - rank],
-                   quantile(ordered, 0.95), spread / mean)
+    p95 = statistics.quantiles(ordered, n=20, method="inclusive")[-1] if count > 1 else ordered[0]
+    spread = statistics.stdev(ordered) if count > 1 else 0.0
+    return Summary(count, statistics.median(ordered), ordered[rank - 1], ordered[count - rank], p95,
+                   spread / statistics.fmean(ordered))

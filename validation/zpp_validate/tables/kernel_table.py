@@ -328,13 +328,6 @@ def shape_from(options):
             model["tied_head"], settings.element_bytes(config))))
 
 
-def positive_real(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return value
-
-
 def parse_arguments(words):
     parser = command_line.parser("kernel-table", __doc__)
     parser.add_argument("kernels", nargs="+", type=command_line.InputFile, metavar="KERNELS.tsv", help="a file a rank")
@@ -350,20 +343,19 @@ def parse_arguments(words):
     parser.add_argument("--zero-stage", type=int, choices=range(4), default=3, help="without a summary [3]")
     parser.add_argument("--tied-head", action=argparse.BooleanOptionalAction, default=True, help="without a summary")
     parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True, help="without a summary")
-    parser.add_argument("--bandwidth", type=positive_real, default=4.2,
+    parser.add_argument("--bandwidth", type=command_line.positive_number, default=4.2,
                         help="of a copy, read and written [4.2 TB/s: H200]")
-    parser.add_argument("--tflops", type=positive_real, default=800.0,
+    parser.add_argument("--tflops", type=command_line.positive_number, default=800.0,
                         help="of matrix products [800 TFLOP/s: H200, bf16]")
     parser.add_argument("--marker", type=re.compile, default=re.compile("cross_entropy"), metavar="REGEX",
                         help="kernel that runs once a micro-step [cross_entropy]")
-    parser.add_argument("--skip", type=int, default=2, metavar="N", help="steps at the begin that do not count [2]")
+    parser.add_argument("--skip", type=command_line.natural, default=2, metavar="N",
+                        help="steps at the begin that do not count [2]")
     parser.add_argument("--top", type=command_line.positive, default=40, metavar="N", help="rows of operations [40]")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write there as well")
     options = parser.parse_args(words)
     if options.unrecorded and not options.summary:
         parser.error("--unrecorded is compared with --summary")
-    if options.skip < 0:
-        parser.error("--skip is negative")
     return options
 
 

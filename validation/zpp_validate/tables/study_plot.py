@@ -8,14 +8,11 @@ NAMES = {"inter": "between nodes", "intra": "inside nodes"}
 
 def draw(title, rows, paths):
     """Writes the picture to each of `paths`; the suffix says the format. A run without a trace is an empty line."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-             "grid.color": "#e4e4e4", "axes.axisbelow": True, "svg.hashsalt": title}
-    with matplotlib.rc_context(style):
+    from zpp_validate.pictures import STYLE
+
+    with plt.rc_context(STYLE | {"svg.hashsalt": title}):
         figure, (times, volume) = plt.subplots(1, 2, sharey=True, figsize=(11, 2.1 + 0.32 * len(rows)),
                                                layout="constrained")
         draw_times(times, rows)

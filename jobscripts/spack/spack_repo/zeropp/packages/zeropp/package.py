@@ -50,6 +50,8 @@ class Zeropp(CMakePackage, CudaPackage):
     depends_on("py-h5py~mpi", type=("build", "run"))
     depends_on("py-matplotlib", type=("build", "run"))
     depends_on("py-scipy", type=("build", "run"))
+    depends_on("py-jinja2", type=("build", "run"))
+    depends_on("py-prometheus-client", type=("build", "run"))
 
     # Attention then runs on cuBLASLt: Spack has no package of cuDNN's C++ front end.
     conflicts("cuda_arch=none", when="+cuda", msg="name the GPUs: cuda_arch=90 is H100 and H200, 80 is A100")
