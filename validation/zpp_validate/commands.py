@@ -53,8 +53,6 @@ GROUPS = {
                                "Makes the table of a study of training times."),
         "sweep-table": Command("tables.sweep_table", "sweep.json peer.json",
                                "Makes one table from sweeps over collectives on the same ranks."),
-        "kernel-table": Command("tables.kernel_table", "--summary run.json kernels-0.tsv",
-                                "Shows what the GPU does in a training step, beside what it has to do."),
         "network-table": Command("tables.network_table", "out/studies/network/summaries.json --output table.md",
                                  "Makes the tables of a study over emulated networks."),
     },
