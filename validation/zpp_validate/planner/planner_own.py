@@ -66,9 +66,9 @@ STUDIES = {
                        "weight-differences/1.64b-nvlink": "h200-4x-node",
                        **dict.fromkeys([*EMULATED_ON_TWO, *DIFFERENCES_ON_TWO], "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
-        **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-untuned", "1.64b-tuned", "6.86b",
-                                                                 "18.7b-first-session", "18.7b-second-session",
-                                                                 "18.7b-bf16-gradients", *GATHERED_FROM_MASTER)},
+        **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-tuned", "6.86b", "18.7b-first-session",
+                                                                 "18.7b-second-session", "18.7b-bf16-gradients",
+                                                                 *GATHERED_FROM_MASTER)},
         **{f"emulated-nodes/{study}": cluster for study, cluster in (
             ("1.64b-four-lanes", "h200-2x2-emulated"), ("1.64b-all-one-lane", "h200-2x2-emulated"),
             ("1.64b-all-four-lanes-one-group", "h200-2x2-emulated-b"), ("1.64b-all-eight-lanes", "h200-2x2-emulated"),
