@@ -32,7 +32,7 @@ TRACKED = subprocess.run(["git", "-c", f"safe.directory={zpp.SOURCE}", "ls-files
 FILES = [pathlib.Path(name) for name in sorted(TRACKED.stdout.split("\0")) if name and (RESULTS / name).is_file()]
 QUESTIONS = sorted({RESULTS / path.parts[0] / path.parts[1] for path in FILES if len(path.parts) > 2})
 MOST_FILES, MOST_BYTES = 150, 6_000_000
-BLOCK = re.compile(r"^```\ntar xf raw\.tar\.xz\n((?:.|\n)*?)^```$", re.MULTILINE)
+BLOCK = re.compile(r"^```\nmkdir -p raw && cd raw && tar xf \.\./raw\.tar\.xz\n((?:.|\n)*?)^```$", re.MULTILINE)
 LOOP = re.compile(r"for (\w+) in (.*); do (.*); done")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]\d+)?(?!\w|,\d)")

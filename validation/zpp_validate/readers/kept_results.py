@@ -16,6 +16,7 @@ def unpacked(question):
     place = tempfile.TemporaryDirectory(prefix="zpp-results-")
     atexit.register(place.cleanup)
     with tarfile.open(question / ARCHIVE) as archive:
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # newer Python warns without one
         archive.extractall(place.name)
     return pathlib.Path(place.name)
 
