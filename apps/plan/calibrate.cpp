@@ -90,7 +90,7 @@ ExitCode calibrate_cluster(const Request& request, const app::Call& call) {
   }
   const nlohmann::json made = plan::to_json(cluster);
   (void)plan::parse_cluster(made.dump(), request.file);  // what is written can be read
-  trace::write_json(made, request.file);
+  trace::write_json(made, request.file, 2);              // people edit it
   standard_output::print("{}\n", request.file);
   return ExitCode::ok;
 }

@@ -35,13 +35,20 @@ BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "qwZ, qg
 OF_README = ("larger", "four", "nodes", "copies")
 
 
+def kept(programs, folder):
+    """Where a folder of results/ lies unpacked."""
+    sys.path.insert(0, str(programs.root / "validation"))
+    from zpp_validate.readers import kept_results
+
+    return kept_results.folder(programs.root / folder)
+
+
 def study(programs, name, shape):
     """Per name of a run of the study, its rows as zpp-validate train-table reads them from the raw JSON."""
-    sys.path.insert(0, str(programs.root / "validation"))
+    rows, (folder, layout) = {}, STUDIES[name]
+    folder = kept(programs, folder)
     from zpp_validate.tables import train_table
 
-    rows, (folder, layout) = {}, STUDIES[name]
-    folder = programs.root / folder
     with open(folder / "runs.tsv", newline="") as stream:
         for entry in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
             if (entry["shape"], entry["layout"]) == (shape, layout):
@@ -60,12 +67,12 @@ def step(rows):
 
 def loss(programs, folder, setting):
     """The difference of a setting to ZeRO-3, its interval, and the verdict in words of its own."""
-    with h5py.File(programs.root / folder / "judged.h5") as file:
+    with h5py.File(kept(programs, folder) / "judged.h5") as file:
         rows = file["judged"]
         index = list(rows["setting"][:]).index(setting.encode())
         mean, low, high = (rows[name][index] for name in ("difference", "low", "high"))
-        sys.path.insert(0, str(programs.root / "validation"))
         from zpp_validate.convergence import judged
+
         verdict = judged.shown(rows["verdict"][index].decode())
         words = {judged.OPEN: "neither worse nor equal shown"}.get(verdict, verdict.replace(judged.WITHIN, f" by less than {file.attrs['margin']:g}"))
         return f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", words
@@ -108,11 +115,12 @@ def plugin(programs):
 
 def crossings(programs):
     """From which size on a codec pays, and its speed-up at the largest size, on 8 GPUs in one node and as 2 emulated nodes."""
-    rows = []
-    for place, name in (("NVLink", "node"), ("2 x 4, emulated", "emulated")):
-        text = (programs.root / "results" / "8x-NVIDIA-H200" / "collectives" / f"{name}-crossings.md").read_text()
-        for line in next(block for block in text.split("\n\n") if block.startswith("|")).splitlines()[2:]:
-            collective, codec, algorithm, pays, _, size, times = (cell.strip() for cell in line.strip("|").split("|"))
+    rows, folder = [], kept(programs, "results/8x-NVIDIA-H200/collectives")
+    from zpp_validate.plots import plot
+
+    for place, name in (("NVLink", "001-bfloat16-node-sweep"), ("2 x 4, emulated", "003-bfloat16-emulated-sweep")):
+        _, tables = plot.read(folder / "runs" / f"{name}.json", "out-of-place")
+        for collective, codec, algorithm, pays, _, size, times in (row for table in tables for row in plot.crossing_rows(table)):
             rows.append([place, collective.split()[0], codec, algorithm, pays, size, times])
     return markdown.table(["link", "collective", "codec", "algorithm", "pays from", "speed-up at", "times"], rows, right=(4, 5, 6))
 
@@ -151,7 +159,7 @@ SHORTER = {"beta=0.0,dtype=fp32,hops=both,reset_period=0": "both", "beta=0.0,dty
 def chapter(folder, number, columns):
     """Columns of a table of what zpp-validate converge wrote there about a matrix."""
     def made(programs):
-        text = (programs.root / folder / "chapter.md").read_text()
+        text = (kept(programs, folder) / "chapter.md").read_text()
         table = [block for block in text.split("\n\n") if block.startswith("|")][number]
         for words, short in SHORTER.items():
             table = table.replace(words, short)
@@ -176,10 +184,23 @@ def published_differences(programs):
     return markdown.table(["weights are sent", "loss, 1.3B", *sizes, "ours, 27M"], rows, right=range(1, 3 + len(sizes)))
 
 
-def predictions(programs):
-    """How far the planner's times lie from known ones, as results/planner has it."""
-    text = (programs.root / "results" / "planner" / "table.md").read_text()
-    return next(block for block in text.split("\n\n") if block.startswith("| rows not fitted on"))
+# Layers, width, heads, tokens of a sequence, sequences, and whether blocks are recomputed.
+BREAK_EVEN = {"1.6 B, 8192 tokens": (48, 1600, 25, 1024, 8, False), "6.9 B, 8192 tokens": (32, 4096, 32, 2048, 4, False),
+              "18.7 B, 4096 tokens": (40, 6144, 48, 2048, 2, False), "70 B, 4096 tokens": (80, 8192, 64, 2048, 2, True),
+              "175 B, 2048 tokens": (96, 12288, 96, 2048, 1, True)}
+ALWAYS = 1e13  # bytes/s: pays with every link that was tried
+
+
+def break_even(programs):
+    """Gbit/s a GPU between 16 nodes below which each part pays."""
+    rows = []
+    for model, (layers, width, heads, sequence, batch, recompute) in BREAK_EVEN.items():
+        told = programs.plan("breakeven", "--cluster", programs.root / "inputs" / "clusters" / "h200-dgx.json", "--nodes", 16, "--num-layers", layers,
+                             "--hidden-size", width, "--num-attention-heads", heads, "--seq-length", sequence, "--micro-batch-size", batch, "--bf16",
+                             "--backend", "cuda", "--vocab-size", 50257, *["--recompute-activations"] * recompute)["break_even"]
+        rates = dict(zip(told["feature"], told["gpu_rate"]))
+        rows.append([model, *("always" if rates[part] >= ALWAYS else f"{8 * rates[part] / 1e9:,.0f}" for part in ("qwZ", "hpZ", "qgZ", "all"))])
+    return markdown.table(["model, tokens a GPU", "qwZ", "hpZ", "qgZ", "all"], rows, right=range(1, 5))
 
 
 def savings(programs):
@@ -192,8 +213,7 @@ def savings(programs):
 SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict"]
 CLAIM = ["claim", "difference", "95 % interval", "p", "verdict"]
 TABLES = {
-    "headline": headline, "losses": losses, "steps": beside_fsdp2, "plugin": plugin, "crossings": crossings, "savings": savings,
-    "predictions": predictions,
+    "headline": headline, "losses": losses, "steps": beside_fsdp2, "plugin": plugin, "crossings": crossings, "savings": savings, "break-even": break_even,
     "safe-known-entropy": chapter(f"{CONVERGENCE}/reduced", 0, SETTING),
     "safe-text": chapter(f"{CONVERGENCE}/order", 0, SETTING),
     "safe-order": chapter(f"{CONVERGENCE}/order", 1, CLAIM),

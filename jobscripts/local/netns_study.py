@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs a study over emulated networks: every run of inputs/studies/NAME.json that is missing, one after the other, each on
-a cluster of its own (netns.py) with the rate that its axis `network` names; then the table and the picture.
+a cluster of its own (netns.py) with the rate that its axis `network` names; then the table.
 
 usage: netns_study.py STUDY.json [OPTION...]
   --results DIR      [out/studies/NAME]; in runs/RUN/ the trace, the log and counters.json, all runs in summaries.json
@@ -182,7 +182,7 @@ def main(words):
             for run in chosen(study, options.only):
                 print(shlex.join(command(options, run, study_results.folder(options.results, run).absolute())))
             return 0
-        absent = needed_modules.missing(("h5py", "numpy", "matplotlib"))
+        absent = needed_modules.missing(("h5py", "numpy"))
         if absent:
             fail(3, f"{sys.executable} has no Python module {', '.join(absent)}: install what is missing, or start this script with another Python")
         for run in study.runs:
@@ -219,7 +219,7 @@ def work(options, study):
     if options.only:
         return int(any(failed.values()))
     table = [sys.executable, str(ROOT / "validation" / "zpp-validate"), "network-table", str(options.results / SUMMARIES),
-             "--output", str(options.results)]
+             "--output", str(options.results / "table.md")]
     return subprocess.run(table, check=False).returncode or int(any(failed.values()))
 
 

@@ -27,9 +27,11 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "validation"))
 from zpp_validate.peers import launch  # noqa: E402
-from zpp_validate.tables.loss_table import PLAIN, table  # noqa: E402
+from zpp_validate.tables import markdown_table  # noqa: E402
 
 VOCABULARY = 256
+PLAIN, LEVEL = "plain FSDP2", 0.95
+COLUMNS = ("setting", "held-out loss", "spread of seeds", "difference", "95 % interval", "compressed")
 
 
 def setting(text):
@@ -151,6 +153,24 @@ def write(path, study, losses):
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps({"study": study, "losses": losses}, indent=1) + "\n")
     os.replace(part, path)
+
+
+def table(losses):
+    """Means over the seeds, and over pairs of one seed the difference with Student's interval. `losses`: for PLAIN and each
+    setting, dicts with seed, held_out and compressed, of the same seeds."""
+    from zpp_validate.stats import paired
+
+    plain = {run["seed"]: run["held_out"] for run in losses[PLAIN]}
+    rows = []
+    for name, runs in losses.items():
+        held_out = paired.of([run["held_out"] for run in runs])
+        row = [name, f"{held_out.mean:.4f}", f"{held_out.spread:.4f}", "", "", ""]
+        if name != PLAIN:
+            pairs = paired.of([run["held_out"] - plain[run["seed"]] for run in runs])
+            low, high = pairs.interval(LEVEL)
+            row[3:] = f"{pairs.mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{runs[0]['compressed']:.0%}"
+        rows.append(row)
+    return markdown_table.aligned(COLUMNS, rows, {"setting"})
 
 
 def main():

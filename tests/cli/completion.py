@@ -28,7 +28,7 @@ class Completion(zpp.TestCase):
         self.assertTrue({"train", "plan", "validate"} <= set(completed("zpp", "")))
         self.assertEqual(completed("zpp", "plan", "sea"), ["search"])
         self.assertEqual(completed("zpp_plan", "sea"), ["search"])
-        self.assertEqual(completed("zpp-validate", "checkp"), ["checkpoint", "checkpoint-table"])
+        self.assertEqual(completed("zpp-validate", "checkp"), ["checkpoint"])
         self.assertEqual(completed("zpp", "validate", "compa"), ["compare"])
 
     def test_no_command_where_none_can_be(self):

@@ -1,14 +1,19 @@
 # ctest: name=results_tables timeout=300 processors=2 labels=cli,nightly
-"""Every table in results/ is what its command makes of the raw data beside it: a line `TABLE: COMMAND` of zpp-validate
-in a tables.txt, where the tables of equal names are joined. Tables that no command can make again are in KEPT, with the
-reason. Step times in pages are those of the tables. Every question has a page, the pages' links lead somewhere, and
-names say what is there, not when."""
+"""results/ holds a page for each question, with its raw data in one archive. The commands at the end of a page print
+its tables from that archive, and numbers in the page's tables are among the printed ones. Judged matrices are judged
+again from their traces. The index names every page, links lead somewhere, and the whole stays small."""
 
 import csv
+import functools
+import glob
+import io
+import json
 import pathlib
 import re
+import shlex
+import statistics
 import subprocess
-import tempfile
+import tarfile
 import unittest
 import unittest.mock
 
@@ -17,98 +22,179 @@ import validate
 import zpp
 
 from zpp_validate.convergence import converge_table, judged
+from zpp_validate.plots import crossings, plot
+from zpp_validate.readers import kept_results
+from zpp_validate.stats import paired
 
 RESULTS = zpp.SOURCE / "results"
 TRACKED = subprocess.run(["git", "-c", f"safe.directory={zpp.SOURCE}", "ls-files", "-z"], cwd=RESULTS, check=True,
                          capture_output=True, text=True)
 FILES = [pathlib.Path(name) for name in sorted(TRACKED.stdout.split("\0")) if name and (RESULTS / name).is_file()]
-KEPT = {
-    "planner/table.md": "the test planner compares it",
-    "host-2core/demo/table.md": "of a run of minutes on one machine; the test demo_committed compares what does not "
-    "depend on times",
-    "host-2core/collectives/crossings.md": "of a sweep whose samples are not kept",
-    "host-2core/guide-claims/table.md": "of a study whose traces are not kept",
-    "host-2core/offload-to-files/table.md": "of a study whose traces are not kept",
-    "host-2core/zero-limits/table.md": "of a study whose traces are not kept",
-    "4x-NVIDIA-H200/text-differences/pytorch-27m/table.md": "of traces in an archive",
-    "4x-NVIDIA-H200/text-differences/pytorch-124m/table.md": "of traces in an archive",
-    "4x-NVIDIA-H200/kernels-of-a-step/1.64b-node-none.md": "of recorded kernels, which are not kept",
-    "4x-NVIDIA-H200/kernels-of-a-step/1.64b-emulated-4x4-all.md": "of recorded kernels, which are not kept",
-    "4x-NVIDIA-H200/kernels-of-a-step/18.7b-node-none.md": "of recorded kernels, which are not kept",
-    "4x-NVIDIA-H200/kernels-of-a-step/18.7b-node-qwz-qgz.md": "of recorded kernels, which are not kept",
-}
-# Judged matrices, whose traces are not kept: their tables are compared with the judged rows.
-JUDGED = ["host-2core/convergence/adaptive", "host-2core/convergence/order", "host-2core/convergence/reduced",
-          "8x-NVIDIA-H200/codec-ladder",
-          "1x-NVIDIA-H100/text-differences", "1x-NVIDIA-H200/text-moments/judged",
-          *(f"4x-NVIDIA-H200/weight-differences/{name}" for name in ("all", "core")),
-          *(f"4x-NVIDIA-H200/text-differences/{name}" for name in ("all", "core", "gpt2-124m"))]
-INTO_FOLDERS = ("plot", "network-table", "break-even")  # their --output is a folder
-NOT_A_NAME = re.compile(r"\d{8}T\d{6}Z|(?<![0-9a-z])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}(?![0-9a-z])")
-RUN_COLUMNS = r"FSDP2|hybrid|vendor's|ZeRO-3|its own rings|qwZ|hpZ|qgZ|both|all$"
+QUESTIONS = sorted({RESULTS / path.parts[0] / path.parts[1] for path in FILES if len(path.parts) > 2})
+MOST_FILES, MOST_BYTES = 150, 6_000_000
+BLOCK = re.compile(r"^```\nmkdir -p raw && cd raw && tar xf \.\./raw\.tar\.xz\n((?:.|\n)*?)^```$", re.MULTILINE)
+LOOP = re.compile(r"for (\w+) in (.*); do (.*); done")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
+NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]\d+)?(?!\w|,\d)")
+RATIO = re.compile(r"\d\.\d\d")
+NOT_MEASURED = ("aim", "folder", "study", "matrix", "shape", "both, worked out", "of memcpy")  # heads of columns
+WARM_UPS = (3, 4, 5)  # steps that are not timed, of runs without a runs.tsv
+NOT_A_NAME = re.compile(r"\d{8}T\d{6}Z|(?<![0-9a-z])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}(?![0-9a-z])")
+# Folders of archives whose matrix was judged elsewhere, and whose traces are not kept.
+WITHOUT_TRACES = ["host-2core/convergence/adaptive", "host-2core/convergence/order", "host-2core/convergence/reduced",
+                  "8x-NVIDIA-H200/codec-ladder"]
 
 
-def files(pattern):
-    """Those that are kept, of a name."""
-    return [RESULTS / path for path in FILES if path.match(pattern)]
+def page(question):
+    return (question / "README.md").read_text()
 
 
-def listed():
-    """(folder, table, words of a command), in order."""
-    for file in files("tables.txt"):
-        for line in file.read_text().splitlines():
-            table, command = line.split(": ", 1)
-            yield file.parent, table, command.split()
+def has_archive(question):
+    return (question / kept_results.ARCHIVE).exists()
 
 
+def has_commands(question):
+    return bool(BLOCK.search(page(question)))
+
+
+def commands(question):
+    """Words of each command at the end of a page, with loops and * expanded in the unpacked archive."""
+    block = BLOCK.search(page(question))
+    folder = kept_results.unpacked(question) if block else None
+    found = lambda word: sorted(glob.glob(word, root_dir=folder)) if "*" in word else [word]
+    for line in block[1].replace("\\\n", " ").splitlines() if block else []:
+        if loop := LOOP.fullmatch(line):
+            for value in (each for word in loop[2].split() for each in found(word)):
+                yield [value if word == f"${loop[1]}" else word for word in shlex.split(loop[3])]
+        else:
+            yield [each for word in shlex.split(line) for each in found(word)]
+
+
+@functools.cache
 @unittest.mock.patch("matplotlib.figure.Figure.savefig")
-def made(job, _):
-    """The text of the table that a command makes, or what it said. Pictures, which take most of the time, are not
+def printed(question, _=None):
+    """What the commands of a page print, and the text in its archive. Pictures, which take most of the time, are not
     drawn."""
-    folder, _, words = job
-    with tempfile.TemporaryDirectory() as place:
-        output = pathlib.Path(place) / "made"
-        program = ["--program", zpp.BIN / "zpp_plan"] if words[0] == "break-even" else []
-        done = validate.run(*words, *program, "--output", output, cwd=folder)
-        if words[0] in INTO_FOLDERS:
-            (output,) = output.glob("*.md") if output.is_dir() else (output,)
-        return output.read_text() if output.is_file() else f"{words}: exit code {done.returncode}: {done.stderr}"
+    texts = []
+    for program, *words in commands(question):
+        assert program == "zpp-validate", program
+        done = validate.run(*words, cwd=kept_results.unpacked(question))
+        assert done.returncode in (0, 1) and done.stdout, (question, words, done)  # 1: a run in it failed
+        texts.append(done.stdout)
+    if has_archive(question):
+        files = sorted(kept_results.unpacked(question).rglob("*"))
+        texts += [file.read_text().replace("G/s", " G/s") for file in files
+                  if file.suffix == ".txt" and not file.name.startswith("session")]
+        texts += [file.read_text().replace(",", " ") for file in files if file.name == "steps.tsv"]
+        texts += [said_by(json.loads(file.read_text())) for file in files if file.suffix == ".json"]
+    return "\n".join(texts)
+
+
+def said_by(summary):
+    """Of a training run median milliseconds and the GiB of each part of its memory; of zpp_kernels us, GB/s and shares
+    in percent."""
+    if summary.get("app") == "train":
+        steps = [summary["steps"][name] for name in ("time", "time_forward", "time_backward")]
+        return " ".join([*(f"{1e3 * statistics.median(times[warm_up:]):.3f}" for times in steps for warm_up in WARM_UPS
+                           if len(times) > warm_up),
+                         *(f"{size / 2**30:.3f}" for size in summary["memory"]["bytes_actual"])])
+    rows = summary.get("rows", []) if "kernels" in summary.get("schema", "") else []
+    return " ".join(f"{row['time']:.3f} {row['bandwidth']:.3f} {100 * row['of_copy']:.3f} {100 * row['of_limit']:.3f}"
+                    for row in rows)
+
+
+@functools.cache
+def values(question):
+    return [float(number.replace(",", "")) for number in NUMBER.findall(printed(question))]
+
+
+@functools.cache
+def speed_ups(question):
+    """Over the vendor's uncompressed collective of the same call and size, of every row of every sweep."""
+    found = []
+    for file in kept_results.unpacked(question).rglob("*-sweep*.json"):
+        for table in plot.read(file, "out-of-place")[1]:
+            for size in table.sizes:
+                base = table.median(crossings.Series("none", "native"), size)
+                found += [base / table.median(series, size) for series in table.rows if size in table.rows[series]]
+    return found
+
+
+def linked_questions(question):
+    targets = {(question / target).resolve().parent for target in LINK.findall(page(question))}
+    return [other for other in QUESTIONS if other in targets or other == question]
 
 
 def cells(line):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-class Tables(unittest.TestCase):
-    def test_tables_are_those_of_their_raw_data(self):
-        jobs = list(listed())
-        texts = {}
-        for (folder, table, _), text in zip(jobs, map(made, jobs)):
-            texts[folder / table] = texts.get(folder / table, "") + text
-        self.assertGreater(len(texts), 40)
-        for path, text in texts.items():
-            with self.subTest(path.relative_to(RESULTS)):
-                self.assertEqual(path.read_text(), text, "make it again: tables.txt has the command")
+def compared_numbers(text):
+    """(number, whether it is a speed-up over the vendor's collective) of a page's tables: of three digits or more, none
+    in brackets, none of the first column, and of ratios those alone."""
+    for before, table in re.findall(r"^(.*)\n\n((?:\|.*\n)+)", text, re.MULTILINE):
+        head, _, *rows = map(cells, table.splitlines())
+        speed_up = before.startswith("Times faster")
+        for row in rows:
+            for name, cell in list(zip(head, row))[1:]:
+                if name.startswith(NOT_MEASURED):
+                    continue
+                cell = re.sub(r"\(.*?\)|`[^`]*`", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", cell))
+                for number in NUMBER.findall(cell):
+                    digits = len(re.sub(r"\D", "", number).lstrip("0"))
+                    if speed_up and digits >= 2 or digits >= 3 and not RATIO.fullmatch(number):
+                        yield number, speed_up
 
-    def test_every_table_is_listed_or_has_a_reason(self):
-        tables = {path.relative_to(RESULTS).as_posix() for path in files("*.md") if path.name != "README.md"}
-        judged = {f"{folder}/{name}.md" for folder in JUDGED for name in ("table", "chapter")}
-        known = {(folder / table).relative_to(RESULTS).as_posix() for folder, table, _ in listed()}
-        self.assertEqual(tables, known | judged | set(KEPT))
-        self.assertEqual(known & (judged | set(KEPT)), set())
+
+class Tables(unittest.TestCase):
+    def test_numbers_of_pages_are_printed_from_the_raw_data(self):
+        compared = 0
+        for question in filter(has_archive, QUESTIONS):
+            known = [value for other in linked_questions(question) for value in values(other)]
+            for number, speed_up in compared_numbers(page(question)):
+                compared += 1
+                mantissa, _, exponent = number.replace(",", "").partition("e")
+                unit = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+                shown = float(number.replace(",", ""))
+                nearest = min(abs(value - shown) for value in (speed_ups(question) if speed_up else known))
+                with self.subTest(page=question.relative_to(RESULTS), number=number):
+                    self.assertLessEqual(nearest, 0.51 * unit)  # both are rounded
+        self.assertGreater(compared, 400)
+
+    def test_matrices_are_judged_as_before(self):
+        """From their traces: the tables that docs/ shows, and every judged row."""
+        judgements = 0
+        for question in QUESTIONS:
+            for _, command, *words in commands(question):
+                if command != "converge":
+                    continue
+                folder = kept_results.unpacked(question) / words[words.index("--output") + 1]
+                with tarfile.open(question / kept_results.ARCHIVE) as archive:
+                    kept = {name: archive.extractfile(f"{folder.name}/{name}").read()
+                            for name in ("chapter.md", "judged.h5")}
+                printed(question)
+                with self.subTest(question=question.relative_to(RESULTS), judged=folder.name):
+                    tables = [re.findall(r"^\|.*", text, re.MULTILINE)
+                              for text in (kept["chapter.md"].decode(), (folder / "chapter.md").read_text())]
+                    self.assertGreater(len(tables[0]), 3)
+                    self.assertEqual(*tables)
+                    with h5py.File(io.BytesIO(kept["judged.h5"])) as old, h5py.File(folder / "judged.h5") as new:
+                        for name in ("setting", "difference", "low", "high", "verdict"):
+                            self.assertEqual(old["judged"][name][:].tolist(), new["judged"][name][:].tolist())
+                judgements += 1
+        self.assertGreater(judgements, 5)
 
     def test_judged_tables_have_the_judged_rows(self):
-        for folder in JUDGED:
-            rows = [cells(line) for line in (RESULTS / folder / "table.md").read_text().splitlines()
-                    if line.startswith("|")]
-            with h5py.File(RESULTS / folder / "judged.h5") as file:
+        for name in WITHOUT_TRACES:
+            folder = kept_results.folder(RESULTS / name)
+            rows = [cells(line) for line in (folder / "table.md").read_text().splitlines() if line.startswith("|")]
+            with h5py.File(folder / "judged.h5") as file:
                 columns = {name: column[:] for name, column in file["judged"].items()}
                 claims = {name: column[:] for name, column in file["ladder"].items()}
             self.assertGreaterEqual(len(columns["setting"]), 2)
             for index, setting in enumerate(columns["setting"]):
                 value = {name: column[index] for name, column in columns.items()}
-                with self.subTest(folder=folder, setting=setting, level=value["level"]):
+                with self.subTest(folder=name, setting=setting, level=value["level"]):
                     expected = [setting.decode(), f"{value['bits']:.2f}", f"{value['loss']:.4f}",
                                 converge_table.number(value["difference"]),
                                 converge_table.interval_text((value["low"], value["high"])),
@@ -117,64 +203,67 @@ class Tables(unittest.TestCase):
                     self.assertIn(expected, [[row[place] for place in (0, 1, 2, 5, 6, 7, 8, 11)] for row in rows
                                              if len(row) == 12])
             for index, claim in enumerate(claims["claim"]):
-                with self.subTest(folder=folder, claim=claim):
+                with self.subTest(folder=name, claim=claim):
                     expected = [claim.decode(), converge_table.number(claims["difference"][index]),
                                 converge_table.interval_text((claims["low"][index], claims["high"][index])),
                                 converge_table.p_text(claims["p"][index]), claims["verdict"][index].decode()]
                     self.assertIn(expected, rows)
 
-    def test_step_times_of_pages_are_those_of_their_tables(self):
-        """In pages of training: a number below the name of a run is the median of a step in a table there, as it is
-        rounded."""
-        compared = 0
-        for page in [*files("beside-fsdp2/README.md"), *files("emulated-nodes/README.md")]:
-            medians = [float(line.split("|")[2].replace(",", "")) for table in page.parent.rglob("table.md")
-                       for line in table.read_text().splitlines()
-                       if re.match(r"\| \S+ +\| +[\d,.]+ \|", line)]
-            for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
-                head, _, *rows = map(cells, table.splitlines())
-                for row in rows if "ZeRO-3" in head else []:
-                    for name, cell in zip(head, row):
-                        for number in re.findall(r"\d+(?:\.\d+)?",
-                                                 re.sub(r"\(.*?\)", "", cell)) if re.match(RUN_COLUMNS, name) else []:
-                            compared += 1
-                            with self.subTest(page=page.relative_to(RESULTS), column=name, number=number):
-                                self.assertIn(number,
-                                              [f"{median:.{len(number.partition('.')[2])}f}" for median in medians])
-        self.assertGreater(compared, 80)
+    def test_losses_of_the_plugin_are_those_of_its_runs(self):
+        question = RESULTS / "4x-NVIDIA-H200" / "fsdp2-plugin"
+        losses = json.loads((kept_results.unpacked(question) / "losses.json").read_text())["losses"]
+        plain = {run["seed"]: run["held_out"] for run in losses["plain FSDP2"]}
+        pairs = paired.of([run["held_out"] - plain[run["seed"]] for run in losses["both"]])
+        low, high = pairs.interval(0.95)
+        self.assertIn(f"{pairs.mean:.4f} nats a byte, and lies between {low:+.4f} and {high:+.4f}",
+                      " ".join(page(question).split()))
 
+
+class Archives(unittest.TestCase):
     def test_every_run_that_is_listed_is_there(self):
         """With the JSON that it wrote, or the log of what it said in its place."""
-        for file in files("runs.tsv"):
-            for row in csv.DictReader(file.read_text().splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
-                beside = file.parent / "runs" / row["stem"]
-                with self.subTest(beside.relative_to(RESULTS)):
-                    self.assertTrue(any(beside.with_name(beside.name + ending).exists()
-                                        for ending in (".json", ".log")))
+        listed = 0
+        for question in QUESTIONS:
+            for file in kept_results.unpacked(question).rglob("runs.tsv") if has_archive(question) else ():
+                for row in csv.DictReader(file.read_text().splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
+                    listed += 1
+                    beside = file.parent / "runs" / row["stem"]
+                    with self.subTest(question=question.relative_to(RESULTS), run=row["stem"]):
+                        self.assertTrue(any(beside.with_name(beside.name + ending).exists()
+                                            for ending in (".json", ".log")))
+        self.assertGreater(listed, 200)
+
+    def test_json_is_compact(self):
+        for path, text in kept_results.json_files(RESULTS):
+            with self.subTest(path):
+                self.assertEqual(text.count(b"\n"), 1)
+
+    def test_the_whole_is_small(self):
+        self.assertLessEqual(len(FILES), MOST_FILES)
+        self.assertLessEqual(sum((RESULTS / path).stat().st_size for path in FILES), MOST_BYTES)
 
 
 class Pages(unittest.TestCase):
     def test_every_question_has_a_page_that_the_index_names(self):
         index = (RESULTS / "README.md").read_text()
-        questions = {"/".join(path.parts[:2]) for path in FILES if len(path.parts) > 2}
-        self.assertGreater(len(questions), 30)
-        for question in sorted(questions | {"planner"}):
-            with self.subTest(question):
-                self.assertIn(f"({question}/README.md)", index)
-                lines = [line for line in (RESULTS / question / "README.md").read_text().splitlines() if line]
+        self.assertGreater(len(QUESTIONS), 30)
+        for question in QUESTIONS:
+            with self.subTest(question.relative_to(RESULTS)):
+                self.assertIn(f"({question.relative_to(RESULTS)}/README.md)", index)
+                lines = [line for line in page(question).splitlines() if line]
                 self.assertTrue(lines[0].startswith("# ") and lines[0].endswith("?"), lines[0])
                 self.assertRegex(lines[1], r"^(`|[A-Z0-9])", "the answer comes first")
 
     def test_links_lead_somewhere(self):
-        for page in files("*.md"):
-            for target in LINK.findall(page.read_text()):
-                with self.subTest(page=page.relative_to(RESULTS), target=target):
-                    self.assertTrue((page.parent / target).exists())
+        for path in (path for path in FILES if path.suffix == ".md"):
+            for target in LINK.findall((RESULTS / path).read_text()):
+                with self.subTest(page=path, target=target):
+                    self.assertTrue((RESULTS / path.parent / target).exists())
 
     def test_pages_are_120_columns_wide(self):
-        for page in files("README.md"):
-            for number, line in enumerate(page.read_text().splitlines(), 1):
-                with self.subTest(page=page.relative_to(RESULTS), line=number):
+        for path in (path for path in FILES if path.name == "README.md"):
+            for number, line in enumerate((RESULTS / path).read_text().splitlines(), 1):
+                with self.subTest(page=path, line=number):
                     self.assertTrue(len(line) <= 120 or line.startswith("|") or " " not in line.strip())
 
     def test_names_say_what_not_when(self):

@@ -52,7 +52,6 @@ class NetnsStudy(zpp.TestCase):
         self.assertGreater(sum(limited) / 5, 0.95 * bound)
         self.assertLess(min(free), min(limited))  # others only ever lengthen a step
         self.assertIn("2 emulated hosts x 1 ranks", (self.results / "table.md").read_text())
-        self.assertTrue((self.results / "plot.svg").exists())
         again = self.study()
         self.assertEqual((again.code, self.traces()), (0, before), again)
 

@@ -46,7 +46,7 @@ class NetworkTable(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "summaries.json"
             path.write_text(json.dumps(value))
-            output = path.parent / "made"
+            output = path.parent / "table.md"
             words = [str(path), "--output", str(output)]
             if again:
                 second = pathlib.Path(folder) / "again.json"
@@ -54,8 +54,7 @@ class NetworkTable(unittest.TestCase):
                 words += ["--again", str(second)]
             done = validate.run("network-table", *words)
             if done.returncode != 2:
-                self.assertEqual((output / "table.md").read_text(), done.stdout)
-                self.assertGreater((output / "plot.png").stat().st_size, 1000)
+                self.assertEqual(output.read_text(), done.stdout)
             return done.returncode, done.stdout, done.stderr
 
     def cells(self, text, who, rate):

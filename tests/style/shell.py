@@ -27,9 +27,7 @@ unchecked = [file for file in listed.stdout.split("\0") if file.startswith("jobs
              and not file.endswith((".py", ".md", ".yaml", ".txt", ".def"))]
 assert not unchecked, f"begin these with #!/usr/bin/env bash: {unchecked}"
 assert {"demo", "check", ".ci/run", "jobscripts/local/train_shapes.sh", "jobscripts/local/measured.sh",
-        "jobscripts/local/kernel_times.sh", "jobscripts/local/sweep.sh", "jobscripts/local/convergence.sh",
-        "jobscripts/local/record_kernels.sh", "jobscripts/local/limit_keys.sh", "jobscripts/local/offload_disk.sh",
-        "jobscripts/local/shapes.sh",
+        "jobscripts/local/sweep.sh", "jobscripts/local/convergence.sh", "jobscripts/local/shapes.sh",
         "jobscripts/submit", "jobscripts/train.sbatch", "jobscripts/systems/generic.sh", "jobscripts/reframe/run.sh",
         "tests/setup/container.sh"} <= set(scripts), scripts
 sys.exit(subprocess.run(["shellcheck", *scripts], cwd=root, check=False).returncode)

@@ -21,7 +21,7 @@ ARROWS = {
     "gate": {"", "checkers", "readers", "stats", "tables"},
     "plots": {"", "convergence", "readers", "stats", "tables"},
     "reports": {"", "checkers", "forms", "plots", "convergence", "readers", "stats", "tables"},
-    "planner": {"", "stats", "tables"},
+    "planner": {"", "readers", "stats", "tables"},
     "oracles": {"", "forms", "readers"},
     "peers": {"", "forms", "stats"},
     "curves": {"", "convergence", "forms", "peers", "readers", "stats", "tables"},

@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -215,6 +216,7 @@ TEST(JsonSink, HoldsTheSameValues) {
   TraceData trace = example();
   trace.provenance.command_line = "a \xff b";  // not UTF-8
   write_json(to_json(describe(trace)), path);
+  EXPECT_EQ(std::ranges::count(content(path), '\n'), 1);
   const auto json = nlohmann::json::parse(content(path));
   EXPECT_EQ(json["config"]["zeropp"]["seed"], 1);
   EXPECT_EQ(json["config_hash"], sha256_hex(trace.config_json));

@@ -37,10 +37,10 @@ nlohmann::json to_json(const Document& document) {
   return result;
 }
 
-void write_json(const nlohmann::json& value, const std::filesystem::path& path) {
+void write_json(const nlohmann::json& value, const std::filesystem::path& path, int indent) {
   // Host names and command lines may hold any bytes: those that are not UTF-8 are replaced.
   const std::string text =
-      value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+      value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   write_atomically(path, std::as_bytes(std::span(text)));
 }
 

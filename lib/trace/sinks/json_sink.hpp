@@ -14,7 +14,8 @@ namespace zeropp::trace {
 /// group `units` of the file is named `parameter_units`.
 nlohmann::json to_json(const Document& document);
 
-/// Pretty-printed, complete under its final name or not there at all.
-void write_json(const nlohmann::json& value, const std::filesystem::path& path);
+/// In one line, or with `indent` spaces a level where people edit the file. Complete under its
+/// final name or not there at all.
+void write_json(const nlohmann::json& value, const std::filesystem::path& path, int indent = -1);
 
 }  // namespace zeropp::trace

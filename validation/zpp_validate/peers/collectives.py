@@ -251,6 +251,6 @@ def main(words):
     values = result(options, torch, rows, devices)
     if place.rank == 0 and options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(values, indent=1) + "\n")
+        options.json.write_text(json.dumps(values) + "\n")
     sys.stdout.flush()
     os._exit(0 if values["verdict"] == "VALID" else launch.FAILED)  # threads of NCCL may abort an ordinary exit

@@ -399,6 +399,6 @@ def main(words):
         show(values)
         if options.json:
             options.json.parent.mkdir(parents=True, exist_ok=True)
-            options.json.write_text(json.dumps(values, indent=1) + "\n")
+            options.json.write_text(json.dumps(values) + "\n")
     sys.stdout.flush()
     os._exit(0)  # threads of the communication libraries may abort an ordinary exit

@@ -1,10 +1,10 @@
 """Judges the planner's times: `zpp_plan time` against published throughputs, a published log, and our own traces.
 
-    zpp-validate planner --program build/bin/zpp_plan [--output results/planner]
+    zpp-validate planner --program build/bin/zpp_plan [--output planner.md]
 
-Prints every row, misses too, and writes table.md and planner.png into --output. --fit fits the constants again and
-writes them into the cluster files; which rows and traces they are fitted on is in planner_published.py and
-planner_own.py. Exit code 1 when a mean or a worst error is above what results/planner/README.md promises.
+Prints every row, misses too; --output writes them to a file as well. --fit fits the constants again and writes them
+into the cluster files; which rows and traces they are fitted on is in planner_published.py and planner_own.py. Exit
+code 1 when a mean or a worst error is above PROMISES below.
 """
 
 import json
@@ -140,8 +140,8 @@ class Verdicts:
                           f"{percent(AIMS[what][0], 0)} and {percent(AIMS[what][1], 0)}", "met" if met else "missed"])
         if mean > PROMISES[what][0] or worst > PROMISES[what][1]:
             self.failed.append(f"{what}: mean {percent(mean)}, worst {percent(worst)}; "
-                               f"results/planner has at most {percent(PROMISES[what][0])} and "
-                               f"{percent(PROMISES[what][1])}")
+                               f"at most {percent(PROMISES[what][0])} and "
+                               f"{percent(PROMISES[what][1])} are promised")
 
     def table(self):
         return markdown_table.aligned(["rows not fitted on", "rows", "mean error", "worst", "aim", "verdict"],
@@ -170,7 +170,7 @@ def main(words):
     parser = command_line.parser("planner", __doc__)
     parser.add_argument("--program", default=ROOT / "build" / "bin" / "zpp_plan", type=pathlib.Path)
     parser.add_argument("--clusters", default=ROOT / "inputs" / "clusters", type=command_line.InputFolder)
-    parser.add_argument("--output", type=pathlib.Path, help="folder of table.md and planner.png")
+    parser.add_argument("--output", type=pathlib.Path, metavar="FILE", help="write there as well")
     parser.add_argument("--fit", action="store_true", help="fit the constants again, into the cluster files")
     asked = parser.parse_args(words)
     planner = planner_run.Planner(asked.program, asked.clusters)
@@ -210,11 +210,7 @@ def main(words):
         "### Noise", NOISE, noise_table(traces)]) + "\n"
     print(text, end="")
     if asked.output:
-        from zpp_validate.planner import planner_plot
-
-        asked.output.mkdir(parents=True, exist_ok=True)
-        (asked.output / "table.md").write_text(text)
-        planner_plot.draw(rows, traces, asked.output / "planner.png")
+        asked.output.write_text(text)
     for line in verdicts.failed:
         print(f"zpp-validate planner: error: {line}", file=sys.stderr)
     return 1 if verdicts.failed else 0

@@ -11,6 +11,7 @@ import math
 import pathlib
 import statistics
 
+from zpp_validate.readers import kept_results
 from zpp_validate.stats import sample_statistics
 from zpp_validate.tables.train_table import NOISY
 
@@ -65,9 +66,9 @@ STUDIES = {
                        "weight-differences/1.64b-nvlink": "h200-4x-node",
                        **dict.fromkeys([*EMULATED_ON_TWO, *DIFFERENCES_ON_TWO], "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
-        **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-untuned", "1.64b-tuned", "6.86b",
-                                                                 "18.7b-first-session", "18.7b-second-session",
-                                                                 "18.7b-bf16-gradients", *GATHERED_FROM_MASTER)},
+        **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-tuned", "6.86b", "18.7b-first-session",
+                                                                 "18.7b-second-session", "18.7b-bf16-gradients",
+                                                                 *GATHERED_FROM_MASTER)},
         **{f"emulated-nodes/{study}": cluster for study, cluster in (
             ("1.64b-four-lanes", "h200-2x2-emulated"), ("1.64b-all-one-lane", "h200-2x2-emulated"),
             ("1.64b-all-four-lanes-one-group", "h200-2x2-emulated-b"), ("1.64b-all-eight-lanes", "h200-2x2-emulated"),
@@ -194,21 +195,19 @@ def read_traces(results):
     traces, seen = [], {}
     for machine, study, cluster in [(machine, *study) for machine, studies in STUDIES.items()
                                     for study in studies.items()]:
-        folder = pathlib.Path(results) / machine / study
+        folder = kept_results.folder(pathlib.Path(results) / machine / study)
         files = sorted((folder if study in WARM_UPS else folder / "runs").glob("*.json"))
-        untimed = warm_ups(folder, study, [file.stem for file in files])
-        for file in files:
-            trace = json.loads(file.read_text())
-            if trace.get("app") != "train":  # a peer's, a rate
-                continue
-            name = f"{machine[0]}x/".removeprefix("4x/") + f"{study}/{features_of(file.stem)}"
+        runs = {file.stem: trace for file in files if (trace := json.loads(file.read_text())).get("app") == "train"}
+        untimed = warm_ups(folder, study, runs)
+        for stem, trace in runs.items():
+            name = f"{machine[0]}x/".removeprefix("4x/") + f"{study}/{features_of(stem)}"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"
             config = json.loads(trace["config_json"])
             for key, before in (("copy_engines", "off"), ("rail_lanes", 1)):  # of a time before them
                 config["zeropp"].setdefault(key, before)
-            traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], json.dumps(config),
+            traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[stem]:], json.dumps(config),
                                 trace["node_count"],
                                 trace["ranks_per_node"], 2 if f"{machine}/{study}" in REDUCTIONS_TOGETHER else 1))
     return traces

@@ -10,22 +10,21 @@ import tempfile
 from zpp_validate.problem import MALFORMED, Problem
 
 AT_A_TIME = 2 * (os.cpu_count() or 1)
-GROUPS = {"time": "time", "breakeven": "break_even"}  # of the JSON of each command
 
 
-def run(program, command, cluster, folder, flags):
-    """The group of `program command`, from its JSON; `folder`: for what it writes. Raises Problem, with the code and
+def run(program, cluster, folder, flags):
+    """The group `time` of the JSON of `program time`; `folder`: for what it writes. Raises Problem, with the code and
     the last line of a program that fails."""
     file = folder / "said.json"
-    words = [program, command, "--cluster", cluster, "--output", folder, "--json", file, *flags]
+    words = [program, "time", "--cluster", cluster, "--output", folder, "--json", file, *flags]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
         said = (done.stderr.splitlines() or ["it says nothing"])[-1].rpartition(": error: ")[2]
-        raise Problem(f"{program} {command} ended with {done.returncode}: {said}", max(done.returncode, 1))
+        raise Problem(f"{program} time ended with {done.returncode}: {said}", max(done.returncode, 1))
     try:
-        return json.loads(file.read_text())[GROUPS[command]]
+        return json.loads(file.read_text())["time"]
     except (OSError, *MALFORMED):
-        raise Problem(f"{program} {command} wrote no JSON: name a zpp_plan with --program") from None
+        raise Problem(f"{program} time wrote no JSON: name a zpp_plan with --program") from None
 
 
 class Planner:
@@ -45,7 +44,7 @@ class Planner:
             if config is not None:
                 (folder / "config.json").write_text(config)
                 flags = [*flags, "--config", folder / "config.json"]
-            return run(self.program, "time", file, folder, flags)
+            return run(self.program, file, folder, flags)
 
     def times(self, jobs):
         """time(**job) of each, in order."""

@@ -113,6 +113,21 @@ def crossing_cells(table, found):
             sweep_file.bytes_text(largest), "-" if gain is None else f"{gain:.2f}x"]
 
 
+def read(path, place):
+    """(sweep, its tables of `place`)"""
+    with reading(path, "sweep", "name the JSON of zpp_sweep or nccl-tests"):
+        sweep = sweep_file.read_sweep(run_file.read(path))
+        tables = crossings.tables(sweep.rows, place)
+        if not tables:
+            raise Unfit(f"no row is {place}")
+    return sweep, tables
+
+
+def crossing_rows(table):
+    """The cells of COLUMNS for each codec and algorithm."""
+    return [crossing_cells(table, found) for found in crossings.crossings(table, bootstrap.Bootstrap(RESAMPLES, SEED))]
+
+
 def main(words):
     parser = command_line.parser("plot", __doc__)
     parser.add_argument("files", type=command_line.InputFile, nargs="+", metavar="FILE",
@@ -124,26 +139,19 @@ def main(words):
     stems = [path.stem for path in arguments.files]
     if len(set(stems)) < len(stems):
         parser.error("two FILEs have the same name, and so would their pictures: rename one")
-    sweeps = []
-    for path in arguments.files:
-        with reading(path, "sweep", "name the JSON of zpp_sweep or nccl-tests"):
-            sweep = sweep_file.read_sweep(run_file.read(path))
-            parted = crossings.tables(sweep.rows, arguments.place)
-            if not parted:
-                raise Unfit(f"no row is {arguments.place}")
-        sweeps.append((path.stem, sweep, parted))
+    sweeps = [(path.stem, *read(path, arguments.place)) for path in arguments.files]
     arguments.output.mkdir(parents=True, exist_ok=True)
-    resampling, lines = bootstrap.Bootstrap(RESAMPLES, SEED), []
-    for stem, sweep, parted in sweeps:
+    lines = []
+    for stem, sweep, tables in sweeps:
         cells = []
         place = f"{sweep.layout}, {arguments.place}" + ("" if sweep.verdict == "VALID" else f", {sweep.verdict}")
-        for table in parted:
+        for table in tables:
             title, name = f"{table.title}, {place}", f"{stem}-{table.name}"
             bandwidth(table, title, arguments.output / f"{name}-bandwidth")
-            found = crossings.crossings(table, resampling)
-            if found:
+            rows = crossing_rows(table)
+            if rows:
                 heat_map(table, title, arguments.output / f"{name}-speed-up")
-            cells += [crossing_cells(table, entry) for entry in found]
+            cells += rows
         listed = markdown_table.aligned(COLUMNS, cells, TEXT_COLUMNS) if cells else "no codec but `none`"
         lines += [f"## {stem}: {place}", "", listed, ""]
     text = "\n".join(lines) + "\n" + LEGEND

@@ -1,13 +1,12 @@
-"""Tables and a picture of a study over emulated networks.
+"""Tables of a study over emulated networks.
 
-usage: zpp-validate network-table SUMMARIES.json [--again SUMMARIES.json] [--output DIR]
+usage: zpp-validate network-table SUMMARIES.json [--again SUMMARIES.json] [--output FILE]
 
 SUMMARIES.json is what jobscripts/local/netns_study.py leaves; --again names that of a second pass over the same study,
 or a part of it: the table then says how far medians moved, and whether the losses are the same bits. Prints Markdown;
---output writes it to DIR/table.md as well, and the picture to DIR/plot.png and DIR/plot.svg. Predicted times are those
-of network_model.py. Exits with 1 when a run is missing, not VALID, counted other bytes than predicted,
-when an interface sent fewer bytes than were counted or over 3 % more, or when losses differ; with 2 when a file is
-no such summary.
+--output writes it to FILE as well. Predicted times are those of network_model.py. Exits with 1 when a run is missing,
+not VALID, counted other bytes than predicted, when an interface sent fewer bytes than were counted or over 3 % more, or
+when losses differ; with 2 when a file is no such summary.
 """
 
 import sys
@@ -17,7 +16,7 @@ from zpp_validate import command_line
 from zpp_validate.forms import network_model
 from zpp_validate.problem import reading
 from zpp_validate.stats import sample_statistics
-from zpp_validate.tables import markdown_table, network_plot, network_summary
+from zpp_validate.tables import markdown_table, network_summary
 
 NOISY = 0.05  # coefficient of variation
 AGREE = 0.03  # of the bytes of the interfaces and those counted
@@ -163,7 +162,7 @@ def main(words):
     parser.add_argument("summaries", type=command_line.InputFile, metavar="SUMMARIES.json")
     parser.add_argument("--again", type=command_line.InputFile, metavar="SUMMARIES.json",
                         help="of a second pass")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="write there as well, with the picture")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write there as well")
     arguments = parser.parse_args(words)
     study = network_summary.read(arguments.summaries)
     again = network_summary.read(arguments.again) if arguments.again else None
@@ -180,10 +179,7 @@ def main(words):
         text, problems = text + compared, problems + differ
     print(text, end="")
     if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "table.md").write_text(text, encoding="utf-8")
-        if rows:
-            network_plot.draw(study, rows, baseline, [arguments.output / name for name in ("plot.png", "plot.svg")])
+        arguments.output.write_text(text, encoding="utf-8")
     for problem in problems:
         print(f"zpp-validate network-table: error: {problem}", file=sys.stderr)
     return int(bool(problems))
