@@ -57,6 +57,7 @@ comm::JobShape PlannedRun::seen_by(int rank) const {
 }
 
 void PlannedRun::plan_step(std::size_t step) {
+  step_ = step;
   const std::size_t interval = config_.evaluation_interval;
   follows_evaluation_ = interval > 0 && step % interval == 0;
   const zero::CodecChoice choice = first_.codecs.at(step);
