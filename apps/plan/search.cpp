@@ -26,7 +26,6 @@
 #include "lib/config/resolve.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/plan/memory_remedies.hpp"
-#include "lib/plan/step_time.hpp"
 
 namespace zeropp::plan_app {
 
@@ -55,11 +54,11 @@ void order(std::vector<plan::Candidate>& candidates, Goal goal) {
 
 plan::SearchResult search_on(const comm::Topology& topology, const SearchJob& asked,
                              const std::vector<config::Option>& given,
-                             const plan::StepSeconds& seconds = {}) {
+                             const plan::Cluster* cluster = nullptr) {
   const config::TrainConfig& base = asked.base.job.config;
   const config::Machine machine = machine_for(asked.base, topology);
   return plan::search(base, space_of(asked, given, topology, machine), topology, machine,
-                      data::vocab_size(base.data), limits_of(asked), seconds);
+                      data::vocab_size(base.data), limits_of(asked), cluster);
 }
 
 /// The least that is needed on one of the topologies, bytes of a rank; nothing where no
@@ -162,19 +161,13 @@ std::string why_nothing_fits(SearchJob& asked, const std::vector<config::Option>
          memory_remedies(asked, given, topologies, *least);
 }
 
-/// Function that gives the seconds of a step; empty without a cluster.
-plan::StepSeconds step_seconds_function(const SearchJob& asked, const comm::Topology& topology) {
-  if (!asked.base.source.is_named()) return {};
-  return plan::candidate_step_seconds(asked.base.cluster, topology);
-}
-
 ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topologies,
                     const app::Call& call) {
   const app::OutputLock lock = app::preflight_outputs(call);
+  const plan::Cluster* const cluster = asked.base.source.is_named() ? &asked.base.cluster : nullptr;
   std::vector<Found> found;
   for (const comm::Topology& topology : topologies) {
-    found.push_back({topology, search_on(topology, asked, call.options(),
-                                         step_seconds_function(asked, topology))});
+    found.push_back({topology, search_on(topology, asked, call.options(), cluster)});
     order(found.back().result.best, asked.goal);
   }
   require_possible(found, asked);
