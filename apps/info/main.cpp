@@ -111,7 +111,7 @@ json describe(const app::Context& context, const Placement& placement) {
                                          {"seen", report.seen},
                                          {"versions", report.versions},
                                          {"threads", report.threads},
-                                         {"mended", report.mended}});
+                                         {"needs", report.needs.text()}});
   }
   info["models"] = json::array();
   for (const auto name : model::model_names()) info["models"].push_back({{"name", name}});

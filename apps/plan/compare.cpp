@@ -2,9 +2,6 @@
 // of ZeRO-3, and whether that pays.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdio>
-
 #include "apps/plan/commands.hpp"
 #include "apps/plan/compare_outputs.hpp"
 #include "lib/app/app.hpp"
@@ -69,12 +66,12 @@ int run_compare(int argc, char** argv) {
     const app::OutputLock lock = app::preflight_outputs(call);
     const plan::Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
     const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
-    const std::string text = to_text(
-        made,
-        {variants.features.back(), topology, cluster, asked.gain, asked.memory_limit * kGibibyte,
-         batch_text(asked.on.job, call.options()), vocabulary_text(asked.on.job),
-         std::ranges::any_of(call.options(),
-                             [](const config::Option& option) { return !option.key.empty(); })});
+    std::string text =
+        to_text(made, {variants.features.back(), topology, cluster, asked.gain,
+                       asked.memory_limit * kGibibyte, is_of_deepspeed(call.options())});
+    text += assumptions_text(asked.on.job, call.options());
+    text += limits_text(planned(variants.features.front(), topology, asked.on.job.step), "ZeRO-3",
+                        call.options());
     standard_output::write(text);
     trace::TraceData head = app::run_trace(call);
     head.seed = asked.on.job.config.seed;

@@ -14,13 +14,12 @@ struct Compared {
   const comm::Topology& topology;
   const plan::Cluster* cluster;  ///< null where no rates are known
   double gain;
-  double memory;           ///< bytes that a rank may take; 0 where nobody says
-  std::string batch;       ///< batch_text()
-  std::string vocabulary;  ///< vocabulary_text()
-  bool from_file;          ///< a configuration file says something of the job
+  double memory;      ///< bytes that a rank may take; 0 where nobody says
+  bool of_deepspeed;  ///< DeepSpeed runs the job: is_of_deepspeed()
 };
 
-/// The table, and what follows from it in sentences; at most 120 columns.
+/// The table and a few lines, the same for every job but for the first; at most 120 columns, where
+/// the cluster's name and source have no more.
 std::string to_text(const Comparison& comparison, const Compared& about);
 
 /// Trace of a comparison. `head` is describe_run()'s, of the process that planned.

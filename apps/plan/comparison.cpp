@@ -1,12 +1,10 @@
 #include "apps/plan/comparison.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 
 #include "lib/plan/estimate.hpp"
 #include "lib/plan/step_time.hpp"
-#include "lib/zero/plan/hpz_use.hpp"
 
 namespace zeropp::plan_app {
 
@@ -52,8 +50,7 @@ void add_times(Comparison& made, const PlannedVariants& runs,
             cluster, gain);
   add_rates(made.others, others, runs.baselines, cluster, gain);
   ComparedRow& before = made.rows.front();
-  made.vendors_are_faster = vendors.seconds < before.seconds;
-  if (made.vendors_are_faster) {
+  if (vendors.seconds < before.seconds) {
     before.seconds = vendors.seconds;
     before.bound = vendors.bound;
   }
@@ -117,39 +114,24 @@ std::vector<InTurnRow> in_turn(const Variants& variants, const comm::Topology& t
   return rows;
 }
 
-/// Seconds of a step with overlap_comm, the fastest of the configurations.
-double overlapped_seconds(std::vector<config::TrainConfig> configs, const comm::Topology& topology,
-                          std::size_t step, const plan::Cluster& cluster) {
-  double least = std::numeric_limits<double>::infinity();
-  for (config::TrainConfig& config : configs) {
-    config.zero.overlap_comm = true;
-    least = std::min(least, plan::step_seconds(planned(config, topology, step), cluster));
-  }
-  return least;
-}
-
-bool weights_stay(const plan::PlannedRun& run) {
-  return run.config().zero.max_reuse_distance > 0 ||
-         std::ranges::any_of(run.plans().units, &zero::UnitPartition::persistent);
-}
-
-/// Bytes of a rank on its device, were the secondary copy of the run in the memory of the host.
-std::uint64_t memory_without_copy(const plan::PlannedRun& run, std::size_t step) {
-  config::TrainConfig config = run.config();
-  config.zero.hpz_device = zero::HpzDevice::cpu;
-  return plan::device_bytes(planned(config, run.topology(), step).memory());
+/// What of DeepSpeed runs a row. It has no weight differences, and MiCS without qgZ alone.
+config::DeepSpeedNeed deepspeed_of(std::string_view name, const config::TrainConfig& config,
+                                   int nodes) {
+  const bool in_zeropp_alone =
+      config.zero.weight_differences.enabled || name == kHybrids.back().name;
+  if (in_zeropp_alone) return {config::RunsIn::none};
+  return config::deepspeed_needed(config, nodes);
 }
 
 /// The row of a run of which `told` is the estimate, but for its times. `before`: bytes of ZeRO-3.
 ComparedRow row_of(std::string_view name, const plan::PlannedRun& run, const plan::Estimate& told,
-                   const comm::Topology& topology, std::uint64_t before, std::size_t step) {
-  const std::uint64_t sent = out_of_node(told, topology);
+                   std::uint64_t before) {
+  const std::uint64_t sent = out_of_node(told, run.topology());
   return {.feature = std::string(name),
           .out_of_node = sent,
           .reduction = ratio(before, sent),
           .memory = told.memory_bytes,
-          .memory_without_copy = run.config().zero.has_secondary() ? memory_without_copy(run, step)
-                                                                   : told.memory_bytes};
+          .deepspeed = deepspeed_of(name, run.config(), run.topology().node_count)};
 }
 
 }  // namespace
@@ -176,24 +158,15 @@ Comparison compare(const Variants& variants, const comm::Topology& topology,
     const plan::Estimate told = plan::estimate(runs.features[i]);
     made.parameters = told.parameters;
     made.tokens_per_step = told.tokens_per_step;
-    made.rows.push_back(row_of(kFeatures[i].name, runs.features[i], told, topology, before, step));
+    made.rows.push_back(row_of(kFeatures[i].name, runs.features[i], told, before));
   }
   for (std::size_t i = 0; i < others.size(); ++i) {
-    const Other& other = variants.others[i];
     made.others.push_back(
-        row_of(other.name, others[i], plan::estimate(others[i]), topology, before, other.step));
+        row_of(variants.others[i].name, others[i], plan::estimate(others[i]), before));
   }
-  made.why_no_differences = variants.why_no_differences;
-  made.why_no_hybrids = variants.why_no_hybrids;
-  made.copies_serve = zero::gathers_secondary(runs.features.back().plans().step.step.stale);
-  made.weights_stay = weights_stay(runs.features.front());
+  made.refused = variants.refused;
   if (cluster != nullptr) add_times(made, runs, others, *cluster, gain);
   made.in_turn = in_turn(variants, topology, step, cluster, other_row(made, kHybrids.front().name));
-  if (cluster != nullptr && !variants.vendors.zero.overlap_comm) {
-    made.overlapped_before =
-        overlapped_seconds({variants.vendors, variants.features.front()}, topology, step, *cluster);
-    made.overlapped_all = overlapped_seconds({variants.features.back()}, topology, step, *cluster);
-  }
   return made;
 }
 

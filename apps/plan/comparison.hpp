@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/plan/variants.hpp"
+#include "lib/config/deepspeed_reports.hpp"
 #include "lib/plan/break_even.hpp"
 
 namespace zeropp::plan_app {
@@ -21,14 +23,12 @@ struct ComparedRow {
   std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step
   double reduction = 1;           ///< bytes of ZeRO-3 over out_of_node
   std::uint64_t memory = 0;       ///< bytes of a rank on its device
-  /// Bytes of it, were the secondary copy in the memory of the host; `memory` where it is, or where
-  /// there is none.
-  std::uint64_t memory_without_copy = 0;
-  double seconds = kUnknown;    ///< of a step
-  double speedup = kUnknown;    ///< over ZeRO-3
-  double link_rate = kUnknown;  ///< bytes/s: the fastest link with which it pays
-  std::string bound = {};       ///< what takes the largest part of a step; empty without times
+  double seconds = kUnknown;      ///< of a step
+  double speedup = kUnknown;      ///< over ZeRO-3
+  double link_rate = kUnknown;    ///< bytes/s: the fastest link with which it pays
+  std::string bound = {};         ///< what takes the largest part of a step; empty without times
   std::vector<plan::Rates> pays = {};  ///< as pays_where()
+  config::DeepSpeedNeed deepspeed = {};
 };
 
 /// Row of a step whose micro-steps run one after the other: DeepSpeed's. The secondary copy of hpZ
@@ -47,17 +47,9 @@ struct Comparison {
   double tokens_per_step = 0;       ///< over all ranks
   std::vector<ComparedRow> rows;    ///< in the order of kFeatures
   std::vector<ComparedRow> others;  ///< as of Variants
-  std::string why_no_differences;   ///< as of Variants
-  std::string why_no_hybrids;       ///< as of Variants
-  std::vector<InTurnRow>
-      in_turn;                ///< in the order of kFeatures, then hybrid sharding if it has a row
-  bool copies_serve = false;  ///< of all parts some gathers are from a secondary copy
-  bool weights_stay = false;  ///< of ZeRO-3 some that were gathered, for a use or a whole step
-  /// Seconds of ZeRO-3 and of all parts with zero_optimization.overlap_comm, where the job is
-  /// without it and there is a cluster; else kUnknown.
-  double overlapped_before = kUnknown;
-  double overlapped_all = kUnknown;
-  bool vendors_are_faster = false;  ///< the time of ZeRO-3 is that with the vendor's collectives
+  std::vector<Refused> refused;     ///< as of Variants
+  /// In the order of kFeatures, then hybrid sharding if it has a row.
+  std::vector<InTurnRow> in_turn;
 };
 
 /// All rows, those of no part of ZeRO++ last.

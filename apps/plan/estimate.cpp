@@ -23,7 +23,8 @@ ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app:
   warn_of_limit(run);
   warn_of_hpz(run);
   const plan::Estimate made = plan::estimate(run);
-  standard_output::write(to_text(run, made) + assumptions_text(job, call.options()));
+  standard_output::write(to_text(run, made) + assumptions_text(job, call.options()) +
+                         limits_text(run, "a step", call.options()));
   trace::TraceData head = app::run_trace(call);
   head.seed = job.config.seed;
   const trace::Document document = to_document(run, made, head);

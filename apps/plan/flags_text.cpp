@@ -1,39 +1,39 @@
 #include "apps/plan/flags_text.hpp"
 
+#include <array>
+
 #include "lib/config/options.hpp"
 
 namespace zeropp::plan_app {
 
-const std::vector<std::string_view> kSharingPaths{"zero_optimization.stage",
-                                                  "zeropp.shard_group_size",
-                                                  "zero_optimization.zero_quantized_weights",
-                                                  "zeropp.weight_codec",
-                                                  "zeropp.weight_differences",
-                                                  "zeropp.weight_difference_codec",
-                                                  "zero_optimization.zero_hpz_partition_size",
-                                                  "zero_optimization.zero_quantized_gradients",
-                                                  "zeropp.gradient_codec_intra",
-                                                  "zeropp.gradient_codec_inter",
-                                                  "zeropp.all_gather_algorithm",
-                                                  "zeropp.reduce_scatter_algorithm",
-                                                  "zeropp.model.recompute_activations",
-                                                  "train_micro_batch_size_per_gpu",
-                                                  "gradient_accumulation_steps"};
-const std::vector<std::string_view> kModelPaths{
-    "zeropp.model.name",        "zeropp.model.num_layers",
-    "zeropp.model.hidden_size", "zeropp.model.num_attention_heads",
-    "zeropp.model.seq_length",  "zeropp.model.vocab_size",
-    "zeropp.model.tied_head"};
+namespace {
+
+constexpr std::array<const char*, 15> kPaths{"zero_optimization.stage",
+                                             "zeropp.shard_group_size",
+                                             "zero_optimization.zero_quantized_weights",
+                                             "zeropp.weight_codec",
+                                             "zeropp.weight_differences",
+                                             "zeropp.weight_difference_codec",
+                                             "zero_optimization.zero_hpz_partition_size",
+                                             "zero_optimization.zero_quantized_gradients",
+                                             "zeropp.gradient_codec_intra",
+                                             "zeropp.gradient_codec_inter",
+                                             "zeropp.all_gather_algorithm",
+                                             "zeropp.reduce_scatter_algorithm",
+                                             "zeropp.model.recompute_activations",
+                                             "train_micro_batch_size_per_gpu",
+                                             "gradient_accumulation_steps"};
+
+}  // namespace
 
 std::string flags_text(const config::TrainConfig& config,
-                       const std::vector<std::string_view>& paths,
                        const std::vector<config::Option>& given) {
   config::TrainConfig own = config;
   config::TrainConfig defaults;
   std::vector<config::Option> options = config::options(own);
   std::vector<config::Option> before = config::options(defaults);
   std::string text;
-  for (const std::string_view path : paths) {
+  for (const char* const path : kPaths) {
     const config::Option& option = config::option_at(options, path);
     if (option.in_effect && !option.in_effect()) continue;
     if (config::is_given(given, path)) continue;

@@ -4,14 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "lib/app/registries.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/units.hpp"
 #include "lib/config/options.hpp"
+#include "lib/data/token_source.hpp"
+#include "lib/plan/estimate.hpp"
 #include "lib/plan/hf_config.hpp"
 #include "lib/plan/model_presets.hpp"
 #include "lib/plan/planned_topology.hpp"
@@ -111,9 +116,9 @@ void take_precision(Job& job, const std::vector<config::Option>& given) {
   if (config.bf16 || config.fp16 || !(bf16 || fp16)) return;
   const char* const key = bf16 ? "bf16.enabled" : "fp16.enabled";
   if (job.hf_dtype == "float32") {
-    log::info(
-        fmt::format("{} is \"auto\": fp32 is planned, as {} has its weights; --bf16 or --fp16 "
-                    "plans another precision",
+    log::warn(
+        fmt::format("{} is \"auto\": fp32 is planned, as {} has its weights; give --bf16 where "
+                    "Hugging Face's Trainer has it, or --fp16",
                     key, job.hf_config));
     return;
   }
@@ -127,6 +132,52 @@ void take_precision(Job& job, const std::vector<config::Option>& given) {
                              : "since nothing says which precision is meant",
                   config.bf16 ? "fp16" : "bf16", config.bf16 ? "bf16" : "fp16"));
 }
+
+/// Empty where `given` says a batch.
+std::string batch_text(const Job& job, const std::vector<config::Option>& given) {
+  const auto is = [&](const char* path) { return config::is_given(given, path); };
+  if (is("train_batch_size") || is("train_micro_batch_size_per_gpu")) return "";
+  return fmt::format(
+      "No batch is given, so a GPU trains 1 sequence of {} tokens a micro-step: --micro-batch-size "
+      "or --global-batch-size say how many yours trains",
+      job.config.model.seq_length);
+}
+
+/// Empty where a model or data say which.
+std::string vocabulary_text(const Job& job) {
+  const config::TrainConfig& config = job.config;
+  if (config.model.vocab_size > 0 || config.data.source != data::Options{}.source) return "";
+  return fmt::format(
+      "No vocabulary is given, so the model has the {} tokens of zpp_train's synthetic data: "
+      "--vocab-size says how many yours has",
+      data::vocab_size(config.data));
+}
+
+/// Empty where no evaluation changes what a step gathers.
+std::string step_text(const Job& job) {
+  const config::TrainConfig& config = job.config;
+  if (config.evaluation_interval == 0 || !config.zero.has_secondary()) return "";
+  if (job.step % config.evaluation_interval == 0) {
+    return fmt::format("Step {} is planned: an evaluation right before it gathered its weights",
+                       job.step);
+  }
+  return fmt::format(
+      "Step {} is planned; a step right after an evaluation, as --step {}, finds its weights "
+      "gathered",
+      job.step, config.evaluation_interval);
+}
+
+/// A limit of stage 3 of which DeepSpeed has another default.
+struct Limit {
+  const char* name;
+  std::size_t zero::Options::*member;
+  std::size_t in_deepspeed;  ///< deepspeed/runtime/zero/config.py
+};
+constexpr std::array kLimits{
+    Limit{"stage3_max_live_parameters", &zero::Options::max_live_parameters, 1'000'000'000},
+    Limit{"stage3_max_reuse_distance", &zero::Options::max_reuse_distance, 1'000'000'000},
+    Limit{"stage3_param_persistence_threshold", &zero::Options::persistence_threshold, 100'000}};
+
 }  // namespace
 
 std::optional<std::size_t> declared_ranks_per_node(const Job& job) {
@@ -212,37 +263,6 @@ void take_job(Job& job, const std::vector<config::Option>& given) {
   job.step = std::max<std::size_t>(plan::ordinary_step(job.config.zero), evaluates ? 1 : 0);
 }
 
-std::string batch_text(const Job& job, const std::vector<config::Option>& given) {
-  const auto is = [&](const char* path) { return config::is_given(given, path); };
-  if (is("train_batch_size") || is("train_micro_batch_size_per_gpu")) return "";
-  return fmt::format(
-      "No batch is given, so a GPU trains 1 sequence of {} tokens a micro-step: --micro-batch-size "
-      "or --global-batch-size say how many yours trains",
-      job.config.model.seq_length);
-}
-
-std::string vocabulary_text(const Job& job) {
-  const config::TrainConfig& config = job.config;
-  if (config.model.vocab_size > 0 || config.data.source != data::Options{}.source) return "";
-  return fmt::format(
-      "No vocabulary is given, so the model has the {} tokens of zpp_train's synthetic data: "
-      "--vocab-size says how many yours has",
-      data::vocab_size(config.data));
-}
-
-std::string step_text(const Job& job) {
-  const config::TrainConfig& config = job.config;
-  if (config.evaluation_interval == 0 || !config.zero.has_secondary()) return "";
-  if (job.step % config.evaluation_interval == 0) {
-    return fmt::format("Step {} is planned: an evaluation right before it gathered its weights",
-                       job.step);
-  }
-  return fmt::format(
-      "Step {} is planned; a step right after an evaluation, as --step {}, finds its weights "
-      "gathered",
-      job.step, config.evaluation_interval);
-}
-
 std::string assumptions_text(const Job& job, const std::vector<config::Option>& given) {
   std::string text;
   for (const std::string& sentence :
@@ -250,6 +270,42 @@ std::string assumptions_text(const Job& job, const std::vector<config::Option>& 
     if (!sentence.empty()) text += sentence + ".\n";
   }
   return text;
+}
+
+bool is_of_deepspeed(const std::vector<config::Option>& given) {
+  const auto of_file = [](const config::Option& option) { return !option.key.empty(); };
+  const auto of_zeropp = [](const config::Option& option) {
+    return option.key.starts_with("zeropp.") || option.key.starts_with("plan.");
+  };
+  return std::ranges::any_of(given, of_file) && std::ranges::none_of(given, of_zeropp);
+}
+
+std::string limits_text(const plan::PlannedRun& run, std::string_view name,
+                        const std::vector<config::Option>& given) {
+  if (!is_of_deepspeed(given) || run.config().zero.stage < 3) return "";
+  config::TrainConfig config = run.config();
+  std::vector<std::string> left_out;
+  for (const Limit& limit : kLimits) {
+    const std::string path = fmt::format("zero_optimization.{}", limit.name);
+    if (config::is_given(given, path)) continue;
+    std::size_t& value = config.zero.*limit.member;
+    left_out.push_back(
+        fmt::format("{} ({} here, {} in DeepSpeed)", limit.name, value, limit.in_deepspeed));
+    value = limit.in_deepspeed;
+  }
+  plan::PlannedRun there(config, run.topology(), data::vocab_size(config.data));
+  there.plan_step(run.step());
+  const auto what = [](const zero::Op& op) { return std::tuple(op.kind, op.index, op.stream); };
+  if (std::ranges::equal(run.step_schedule().ops, there.step_schedule().ops, {}, what, what)) {
+    return "";
+  }
+  const plan::Estimate told = plan::estimate(there);
+  return fmt::format(
+      "The file leaves out {}: with DeepSpeed's, {} sends {:.3f} GB out of a node and needs {:.3f} "
+      "GiB a GPU.\n",
+      fmt::join(left_out, ", "), name,
+      static_cast<double>(told.step.total().bytes.inter) / run.topology().node_count / kGiga,
+      static_cast<double>(told.memory_bytes) / kGibibyte);
 }
 
 config::Machine machine_for(const comm::Topology& topology, bool rdma) {

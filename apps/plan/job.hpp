@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/comm/topology.hpp"
@@ -45,20 +46,18 @@ comm::Topology topology_of(Job& job);
 /// size of a transformer, and for a flag that names weights to begin with.
 void take_job(Job& job, const std::vector<config::Option>& given);
 
-/// Sentence about the batch that is planned where `given` says none, without a full stop; else
-/// empty.
-std::string batch_text(const Job& job, const std::vector<config::Option>& given);
-
-/// Sentence about the vocabulary that is planned where neither a model nor data say which, without
-/// a full stop; else empty.
-std::string vocabulary_text(const Job& job);
-
-/// Sentence about evaluations that the planned step, or another one, comes after, without a full
-/// stop; else empty.
-std::string step_text(const Job& job);
-
-/// All three, each in a line of its own.
+/// What is planned where nobody says it, each in a line of its own: the batch, the vocabulary, and
+/// whether the planned step comes after an evaluation.
 std::string assumptions_text(const Job& job, const std::vector<config::Option>& given);
+
+/// Whether the options come from a file for DeepSpeed: one without a section of ours.
+bool is_of_deepspeed(const std::vector<config::Option>& given);
+
+/// A line about the limits of stage 3 that a file for DeepSpeed leaves out, where DeepSpeed's
+/// defaults would give `run`, which is called `name`, another schedule: with what that sends and
+/// needs. Else empty.
+std::string limits_text(const plan::PlannedRun& run, std::string_view name,
+                        const std::vector<config::Option>& given);
 
 /// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network
 /// with RDMA or of sockets, and all that is registered in this build.

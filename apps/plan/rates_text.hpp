@@ -20,18 +20,9 @@ std::string_view as_sold(const plan::Cluster& cluster);
 /// `times`: what is told, as a multiple of one link.
 std::string pays_text(std::span<const plan::Rates> pays, double times,
                       const plan::Cluster& cluster);
-/// Text that says with one number where it pays: "never", "always", or of pays_text() the first
-/// range, which begins at the slowest link: where speed-ups are about those asked for over many
-/// rates, further ones are chance.
-std::string pays_below_text(std::span<const plan::Rates> pays, double times,
-                            const plan::Cluster& cluster);
-/// Rates that were tried, as "0.17 to 173913 Gbit/s".
-std::string tried_text(double times, const plan::Cluster& cluster);
-/// Text of pays_text() within a sentence, after "where the links carry": "less than 1400".
-std::string pays_phrase(std::span<const plan::Rates> pays, double times,
-                        const plan::Cluster& cluster);
-
-/// Whether it pays at every rate that was tried.
-bool always_pays(std::span<const plan::Rates> pays);
+/// Text that says with one number where it pays, of a node's links together: "never", "always", or
+/// of pays_text() the first range, which begins at the slowest link: where speed-ups are about
+/// those asked for over many rates, further ones are chance.
+std::string pays_below_text(std::span<const plan::Rates> pays, const plan::Cluster& cluster);
 
 }  // namespace zeropp::plan_app

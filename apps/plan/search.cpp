@@ -5,14 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "apps/plan/commands.hpp"
@@ -25,10 +23,9 @@
 #include "lib/base/log.hpp"
 #include "lib/base/standard_output.hpp"
 #include "lib/base/units.hpp"
-#include "lib/config/optimizer_options.hpp"
 #include "lib/config/resolve.hpp"
 #include "lib/data/token_source.hpp"
-#include "lib/plan/step_time.hpp"
+#include "lib/plan/memory_remedies.hpp"
 
 namespace zeropp::plan_app {
 
@@ -55,49 +52,13 @@ void order(std::vector<plan::Candidate>& candidates, Goal goal) {
   });
 }
 
-/// An option that takes memory from a GPU, which no candidate tries.
-struct MemoryOption {
-  const char* path;
-  const char* flag;
-  bool (*change)(config::TrainConfig&);  ///< false: it is set already
-};
-
-constexpr std::array kMemoryOptions{
-    MemoryOption{"zeropp.deterministic", "--no-deterministic",
-                 [](config::TrainConfig& c) {
-                   return c.backend != Backend::host && std::exchange(c.zero.deterministic, false);
-                 }},
-    MemoryOption{
-        "zeropp.model.cpu_checkpointing", "--cpu-checkpointing",
-        [](config::TrainConfig& c) { return !std::exchange(c.model.cpu_checkpointing, true); }},
-    MemoryOption{
-        "zeropp.keep_weight_images", "--no-keep-weight-images",
-        [](config::TrainConfig& c) { return std::exchange(c.zero.keep_weight_images, false); }},
-    MemoryOption{
-        "zeropp.update_in_backward", "--update-in-backward",
-        [](config::TrainConfig& c) { return !std::exchange(c.zero.update_in_backward, true); }},
-    MemoryOption{"zeropp.moments", "--moments bf16",
-                 [](config::TrainConfig& c) {
-                   return std::exchange(c.optimizer.moments, optim::Moments::bf16) ==
-                          optim::Moments::fp32;
-                 }},
-    MemoryOption{"zero_optimization.offload_optimizer.device", "--offload-optimizer cpu",
-                 [](config::TrainConfig& c) {
-                   return std::exchange(c.zero.offload_optimizer.device,
-                                        zero::OffloadDevice::cpu) == zero::OffloadDevice::none;
-                 }},
-    MemoryOption{"zeropp.hpz_device", "--hpz-device cpu", [](config::TrainConfig& c) {
-                   return std::exchange(c.zero.hpz_device, zero::HpzDevice::cpu) !=
-                          zero::HpzDevice::cpu;
-                 }}};
-
 plan::SearchResult search_on(const comm::Topology& topology, const SearchJob& asked,
                              const std::vector<config::Option>& given,
-                             const plan::StepSeconds& seconds = {}) {
+                             const plan::Cluster* cluster = nullptr) {
   const config::TrainConfig& base = asked.base.job.config;
   const config::Machine machine = machine_for(asked.base, topology);
   return plan::search(base, space_of(asked, given, topology, machine), topology, machine,
-                      data::vocab_size(base.data), limits_of(asked), seconds);
+                      data::vocab_size(base.data), limits_of(asked), cluster);
 }
 
 /// The least that is needed on one of the topologies, bytes of a rank; nothing where no
@@ -118,21 +79,26 @@ std::string gibibytes(std::size_t bytes) {
   return fmt::format("{:.2f} GiB", std::ceil(100 * static_cast<double>(bytes) / kGibibyte) / 100);
 }
 
-/// The memory options with each of which the search would find a configuration that needs less than
-/// `least`, and what that needs, the least first.
-std::string memory_options(SearchJob& asked, const std::vector<config::Option>& given,
-                           const std::vector<comm::Topology>& topologies, std::size_t least) {
+/// The remedies with each of which the search would find a configuration that needs less than
+/// `least`, and what that needs. What candidates differ in is no remedy.
+std::string memory_remedies(SearchJob& asked, const std::vector<config::Option>& given,
+                            const std::vector<comm::Topology>& topologies, std::size_t least) {
   config::TrainConfig& config = asked.base.job.config;  // which `given` is bound to
   const config::TrainConfig base = config;
-  std::vector<std::pair<std::size_t, const char*>> taken;
-  for (const MemoryOption& each : kMemoryOptions) {
+  std::set<std::string> known;
+  std::vector<std::string> texts;
+  for (const plan::MemoryRemedy& remedy : plan::memory_remedies()) {
+    if (std::ranges::find(remedy, nullptr, &plan::MemoryChange::path) != remedy.end()) continue;
     std::vector<config::Option> with = given;
-    config::option_at(with, each.path).given = true;
+    for (const plan::MemoryChange& change : remedy) {
+      config::option_at(with, change.path).given = true;
+    }
     try {
-      if (each.change(config)) {
+      const std::string flags = plan::apply(remedy, config, topologies.front());
+      if (!flags.empty() && known.insert(flags).second) {
         check_effects(asked, with, topologies);
         const std::optional<std::size_t> need = least_need(asked, with, topologies);
-        if (need && *need < least) taken.emplace_back(*need, each.flag);
+        if (need && *need < least) texts.push_back(flags + ": " + gibibytes(*need));
       }
     } catch (const Error& refusal) {
       // It has no effect, or takes that of another away.
@@ -140,10 +106,7 @@ std::string memory_options(SearchJob& asked, const std::vector<config::Option>& 
     }
     config = base;
   }
-  if (taken.empty()) return "";
-  std::ranges::sort(taken);
-  std::vector<std::string> texts;
-  for (const auto& [need, flag] : taken) texts.push_back(flag + (": " + gibibytes(need)));
+  if (texts.empty()) return "";
   return fmt::format(", or give what needs less memory ({}; docs/howto/memory.md)",
                      fmt::join(texts, ", "));
 }
@@ -195,22 +158,16 @@ std::string why_nothing_fits(SearchJob& asked, const std::vector<config::Option>
                  ? "--memory-limit and --device-memory-limit"
                  : "--memory-limit",
              possible && *possible < *least ? minima_text(asked) : "") +
-         memory_options(asked, given, topologies, *least);
-}
-
-/// Function that gives the seconds of a step; empty without a cluster.
-plan::StepSeconds step_seconds_function(const SearchJob& asked, const comm::Topology& topology) {
-  if (!asked.base.source.is_named()) return {};
-  return plan::candidate_step_seconds(asked.base.cluster, topology);
+         memory_remedies(asked, given, topologies, *least);
 }
 
 ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topologies,
                     const app::Call& call) {
   const app::OutputLock lock = app::preflight_outputs(call);
+  const plan::Cluster* const cluster = asked.base.source.is_named() ? &asked.base.cluster : nullptr;
   std::vector<Found> found;
   for (const comm::Topology& topology : topologies) {
-    found.push_back({topology, search_on(topology, asked, call.options(),
-                                         step_seconds_function(asked, topology))});
+    found.push_back({topology, search_on(topology, asked, call.options(), cluster)});
     order(found.back().result.best, asked.goal);
   }
   require_possible(found, asked);

@@ -111,7 +111,7 @@ std::string line_of_losses(const Row& row) {
 /// Line that says how zpp_train and the other commands take the configuration.
 std::string line_of_flags(const config::TrainConfig& config,
                           const std::vector<config::Option>& given) {
-  const std::string flags = flags_text(config, kSharingPaths, given);
+  const std::string flags = flags_text(config, given);
   const std::vector<std::string> idle = idle_flags(config, given);
   return fmt::format(
       "the first is, with what was given: {}{}\n", flags.empty() ? "nothing more" : flags,

@@ -37,7 +37,7 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const
   warn_of_limit(run);
   warn_of_hpz(run);
   std::string text = to_text(run, asked.cluster, time);
-  text += assumptions_text(asked.job, call.options());
+  text += assumptions_text(asked.job, call.options()) + limits_text(run, "a step", call.options());
   standard_output::write(text);
   trace::TraceData head = app::run_trace(call);
   head.seed = config.seed;

@@ -39,18 +39,17 @@ void require_stage_3(const config::TrainConfig& config, std::string_view command
                           config.zero.stage, command));
 }
 
-/// Adds to `made` what `add` adds. Returns what the trainer says that refuses some of it, where
-/// nothing is added; else nothing.
+/// Adds to made.others what `add` adds. Where the trainer refuses some of it, nothing is added but
+/// the refusal of `rows`.
 template <class Add>
-std::string refusal_of(std::vector<Other>& made, const Add& add) {
-  const std::size_t before = made.size();
+void add_unless_refused(Variants& made, std::string_view rows, const Add& add) {
+  const std::size_t before = made.others.size();
   try {
     add();
-    return "";
   } catch (const Error& refusal) {
     if (refusal.code() != ExitCode::usage) throw;
-    made.erase(made.begin() + static_cast<std::ptrdiff_t>(before), made.end());
-    return refusal.what();
+    made.others.erase(made.others.begin() + static_cast<std::ptrdiff_t>(before), made.others.end());
+    made.refused.push_back({rows, refusal.what()});
   }
 }
 
@@ -65,14 +64,14 @@ void add_others(Variants& made, const Job& job, const comm::Topology& topology,
     made.others.push_back({name, std::move(config), step});
   };
   if (!base.zero.weight_differences.enabled) {
-    made.why_no_differences = refusal_of(made.others, [&] {
+    add_unless_refused(made, "+differences", [&] {
       config::TrainConfig config = base;
       config.zero.weight_differences.enabled = true;
       add(kDifferences, std::move(config));
     });
   }
   if (topology.ranks_per_node == 1) return;
-  made.why_no_hybrids = refusal_of(made.others, [&] {
+  add_unless_refused(made, "hybrid", [&] {
     for (const Hybrid& hybrid : kHybrids) {
       config::TrainConfig config = base;
       config.zero.quantized_weights = false;

@@ -19,11 +19,12 @@ struct Feature {
   bool hpz;
   bool qgz;
 };
-inline constexpr std::array<Feature, 6> kFeatures{{{"none", false, false, false},
+inline constexpr std::array<Feature, 7> kFeatures{{{"none", false, false, false},
                                                    {"qwZ", true, false, false},
                                                    {"hpZ", false, true, false},
                                                    {"qgZ", false, false, true},
                                                    {"qwZ+qgZ", true, false, true},
+                                                   {"hpZ+qgZ", false, true, true},
                                                    {"all", true, true, true}}};
 
 /// All parts of ZeRO++ with weight differences in place of weights.
@@ -43,14 +44,19 @@ struct Other {
   std::size_t step;  ///< steps before the one that is planned
 };
 
+/// Rows that the trainer refuses, and what it says.
+struct Refused {
+  std::string_view rows;
+  std::string why;
+};
+
 struct Variants {
   /// Configurations in the order of kFeatures, resolved: the first is ZeRO-3.
   std::vector<config::TrainConfig> features;
   /// kDifferences, unless all parts have them already, then kHybrids in their order, unless a node
   /// has one rank; without those that the trainer refuses.
   std::vector<Other> others;
-  std::string why_no_differences;  ///< what the trainer says that refuses them; else empty
-  std::string why_no_hybrids;      ///< likewise
+  std::vector<Refused> refused;
   /// ZeRO-3 over the vendor's collectives, which are faster on fast links; of a deterministic job
   /// over its all-gather alone.
   config::TrainConfig vendors;

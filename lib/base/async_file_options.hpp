@@ -11,6 +11,8 @@ struct AsyncFileOptions {
   std::size_t threads = 1;
   bool single_submit = false;  ///< a system call for each request, not for all that there are
   bool overlap_events = true;  ///< new requests before all earlier ones are complete
+
+  bool operator==(const AsyncFileOptions&) const = default;
 };
 
 }  // namespace zeropp

@@ -67,7 +67,7 @@ class Costs {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       double parameters = 0;
       for (const std::size_t unit : work.input.layers[layer].units) {
-        parameters += static_cast<double>(work.units[unit].parameters);
+        parameters += static_cast<double>(work.input.units[unit].parameters);
       }
       layers_[layer].forward += kernel(kForwardShare * bytes * parameters);
       layers_[layer].backward += kernel((1 - kForwardShare) * bytes * parameters);
@@ -97,7 +97,8 @@ class Costs {
         return summed(op);
       case OpKind::gather_sum:
         return joined(gather(options_.all_gather_algorithm,
-                             zero::sum_gather(options_, work_.units, bucket(op.index)), world_));
+                             zero::sum_gather(options_, work_.input.units, bucket(op.index)),
+                             world_));
       case OpKind::reduce_over_replicas:
         return joined(
             reduce_cost(shape_of(zero::kReplicaReduce, replica_sum(op.index).reduce), replicas_));
@@ -132,7 +133,7 @@ class Costs {
   }
   [[nodiscard]] double bytes() const { return static_cast<double>(size_of(options_.compute)); }
   [[nodiscard]] const zero::UnitPartition& unit(std::size_t index) const {
-    return work_.units[index];
+    return work_.input.units[index];
   }
   [[nodiscard]] const zero::Bucket& bucket(std::size_t index) const {
     return work_.input.buckets[index];
@@ -199,7 +200,7 @@ class Costs {
   /// Seconds that an operation's secondary shard takes over the GPU's link to the host; 0 where it
   /// lies on the GPU.
   [[nodiscard]] double over_link(const Op& op) const {
-    const double moved = copied_over_link(op, work_.units, choice_.whole_weights);
+    const double moved = copied_over_link(op, work_.input.units, choice_.whole_weights);
     return moved == 0 ? 0 : moved / cluster_.host.link_rate;
   }
 
@@ -259,9 +260,9 @@ class Costs {
 
   OpCost reduction(std::size_t index) {
     const bool packed = zero::is_packed(bucket(index));
-    const ReduceShape shape =
-        shape_of(options_.reduce_scatter_algorithm,
-                 zero::gradient_reduction(options_, work_.units, bucket(index), codecs_of(index)));
+    const ReduceShape shape = shape_of(
+        options_.reduce_scatter_algorithm,
+        zero::gradient_reduction(options_, work_.input.units, bucket(index), codecs_of(index)));
     for (const Reduction& known : reductions_) {
       if (known.packed == packed && known.shape == shape) return known.cost;
     }
@@ -357,9 +358,9 @@ std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& wor
     throw unknown_host("zeropp.model.cpu_checkpointing");
   }
   // Units that persist keep no copy: where all do, nothing crosses the link.
-  const bool crosses_link = std::ranges::any_of(work.units, [](const zero::UnitPartition& unit) {
-    return unit.secondary_on_host && unit.secondary > 0;
-  });
+  const bool crosses_link = std::ranges::any_of(
+      work.input.units,
+      [](const zero::UnitPartition& unit) { return unit.secondary_on_host && unit.secondary > 0; });
   if (crosses_link && !cluster.host.known()) {
     throw unknown_host("zeropp.hpz_device cpu");
   }

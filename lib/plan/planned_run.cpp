@@ -21,12 +21,6 @@ const config::TrainConfig& plannable(const config::TrainConfig& config) {
   return config;
 }
 
-void add_volumes(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t times) {
-  for (std::size_t kind = 0; kind < zero::kOpKinds; ++kind) {
-    add(sums.by_kind.at(kind), values.by_kind.at(kind), times);
-  }
-}
-
 }  // namespace
 
 model::Sizing sizing_of(const config::TrainConfig& config, std::size_t source_vocab_size) {
@@ -57,6 +51,7 @@ comm::JobShape PlannedRun::seen_by(int rank) const {
 }
 
 void PlannedRun::plan_step(std::size_t step) {
+  step_ = step;
   const std::size_t interval = config_.evaluation_interval;
   follows_evaluation_ = interval > 0 && step % interval == 0;
   const zero::CodecChoice choice = first_.codecs.at(step);
@@ -71,8 +66,8 @@ void PlannedRun::add_up() {
   // Nodes are alike, also in hpZ and shard groups: these lie within a node, or are of whole nodes.
   const int alike = topology_.ranks_per_node;
   const auto times = static_cast<std::uint64_t>(topology_.world_size / alike);
-  add_volumes(over_ranks_, first_.step.volumes, times);
-  add_volumes(messages_, first_.messages(), times);
+  add(over_ranks_, first_.step.volumes, times);
+  add(messages_, first_.messages(), times);
   for (int rank = 1; rank < alike; ++rank) {
     const comm::JobShape job = seen_by(rank);
     const zero::WeightDescriptions weights(config_.zero, first_.codecs, first_.units, job);
@@ -81,11 +76,11 @@ void PlannedRun::add_up() {
     zero::Volumes sent;
     weights.add_volumes(first_.choice, sent);
     gradients.add_volumes(first_.choice.gradients, sent);
-    add_volumes(over_ranks_, sent, times);
+    add(over_ranks_, sent, times);
     zero::Volumes messages;
     weights.add_messages(first_.choice, messages);
     gradients.add_messages(first_.choice.gradients, messages);
-    add_volumes(messages_, messages, times);
+    add(messages_, messages, times);
   }
 }
 

@@ -34,6 +34,8 @@ class PlannedRun {
   /// that an evaluation right before it gathered, where zeropp.evaluation_interval has one there.
   /// Until it is called the step is the first of a run without evaluations.
   void plan_step(std::size_t step);
+  /// Steps before the planned one.
+  [[nodiscard]] std::size_t step() const { return step_; }
   /// Whether the planned step finds secondary shards of its weights: an evaluation made them.
   [[nodiscard]] bool follows_evaluation() const { return follows_evaluation_; }
   /// Forward, backward and reductions of the planned step.
@@ -65,6 +67,7 @@ class PlannedRun {
   comm::Topology topology_;
   model::Description model_;
   zero::RankPlan first_;
+  std::size_t step_ = 0;
   bool follows_evaluation_ = false;
   zero::Volumes over_ranks_;
   zero::Volumes messages_;

@@ -33,6 +33,13 @@ inline void add(std::vector<comm::Bytes>& sums, const std::vector<comm::Bytes>& 
   for (std::size_t i = 0; i < more.size(); ++i) add(sums[i], more[i], times);
 }
 
+/// Kind by kind.
+inline void add(zero::Volumes& sums, const zero::Volumes& more, std::uint64_t times) {
+  for (std::size_t kind = 0; kind < zero::kOpKinds; ++kind) {
+    add(sums.by_kind.at(kind), more.by_kind.at(kind), times);
+  }
+}
+
 /// zero::volume() of a schedule.
 inline comm::Bytes saturated_volume(const zero::Schedule& schedule, const zero::Volumes& volumes) {
   comm::Bytes total;

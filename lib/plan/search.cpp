@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/in_parallel.hpp"
 #include "lib/model/description.hpp"
+#include "lib/plan/candidate_plans.hpp"
 #include "lib/plan/planned_run.hpp"
-#include "lib/plan/saturating.hpp"
+#include "lib/plan/step_time.hpp"
 
 namespace zeropp::plan {
 
@@ -69,26 +72,56 @@ config::TrainConfig with(config::TrainConfig config, const Exchange& exchange) {
   return config;
 }
 
-/// Calls body(exchange) for every combination.
+/// Part of a space: one stage, one way to send weights and one size of the shard groups.
+struct Part {
+  int stage;
+  WeightChoice weights;
+  std::size_t shard_group;
+};
+
+template <class Value>
+bool has(const std::vector<Value>& values, Value value) {
+  return std::ranges::find(values, value) != values.end();
+}
+
+/// Parts in the order in which candidates are counted.
+std::vector<Part> parts_of(const SearchSpace& space) {
+  std::vector<Part> parts;
+  for (const std::size_t group : space.shard_groups) {
+    for (const int stage : space.stages) {
+      for (const WeightChoice& weights : space.weights) {
+        const bool tried =
+            stage == 3 && !weights.differences && has<std::size_t>(space.hpz_sizes, 1);
+        if (group == zero::kAllRanks || tried) parts.push_back({stage, weights, group});
+      }
+    }
+  }
+  return parts;
+}
+
+/// Calls body(exchange) for every combination of a part.
 template <class Body>
-void for_each_exchange(const SearchSpace& space, const Body& body) {
-  for (const int stage : space.stages) {
-    for (const auto& weights : space.weights) {
-      for (const auto& gradients : space.gradient_codecs) {
-        for (const std::size_t hpz : space.hpz_sizes) {
-          for (const auto& all_gather : space.all_gathers) {
-            for (const auto& reduce_scatter : space.reduce_scatters) {
-              body(Exchange{stage, weights, gradients, hpz, all_gather, reduce_scatter});
-            }
-          }
+void for_each_exchange(const Part& part, const SearchSpace& whole, const zero::Options& base,
+                       const Body& body) {
+  SearchSpace space = whole;
+  if (part.shard_group != zero::kAllRanks) {
+    space.hpz_sizes = {1};
+    space.all_gathers = {base.all_gather_algorithm};
+    space.reduce_scatters = {base.reduce_scatter_algorithm};
+  }
+  for (const auto& gradients : space.gradient_codecs) {
+    for (const std::size_t hpz : space.hpz_sizes) {
+      for (const auto& all_gather : space.all_gathers) {
+        for (const auto& reduce_scatter : space.reduce_scatters) {
+          body(Exchange{part.stage, part.weights, gradients, hpz, all_gather, reduce_scatter});
         }
       }
     }
   }
 }
 
-/// resolve()'s; nothing where it refuses, or takes one hop's codec for both, which is in the space
-/// where it stands for itself. Counts what it says that refuses in `refusals`.
+/// Resolves `config`. Returns nothing where resolve() refuses it, which is counted in `refusals`,
+/// or where it takes one codec for both hops, a combination that is searched by itself.
 std::optional<config::TrainConfig> resolved(config::TrainConfig config, const Exchange& exchange,
                                             const config::Machine& machine,
                                             std::map<std::string, std::size_t>& refusals) {
@@ -128,8 +161,7 @@ class Computations {
 
 struct Planned {
   Candidate candidate;
-  SharedPlan plan;
-  /// Bytes over the GPU's link to the host, where they decide: before times are asked for. A time
+  /// Bytes over the GPU's link to the host, where they decide: before times are worked out. A time
   /// has theirs in it.
   double over_link = 0;
 };
@@ -144,8 +176,7 @@ auto costs_of(const Planned& planned) {
 
 /// How a candidate sends what it sends: of two routes one may be faster with the same bytes. Weight
 /// differences are a route of their own: they go over other groups, and take other kernels. Within
-/// a route, who sends, computes and holds no more, and has no more come from the host, takes no
-/// longer.
+/// a route, a candidate that is no worse in bytes, work, memory and host transfers is no slower.
 using Route = std::tuple<int, std::string, std::string, bool>;
 Route route_of(const Exchange& exchange, const zero::Options& zero) {
   // Differences along the rails leave nothing to the all-gather but units that persist.
@@ -184,17 +215,16 @@ bool count(const Candidate& candidate, const SearchLimits& limits, SearchResult&
   return fits;
 }
 
-/// Candidate that sends `step` bytes and holds `memory`.
-Candidate candidate_of(const config::TrainConfig& config, const comm::Bytes& step,
-                       std::size_t memory, const model::Description& model) {
+Candidate candidate_of(const config::TrainConfig& config, const CandidatePlan& plan,
+                       const model::Description& model) {
   const zero::Options& zero = config.zero;
   const auto bits = [&](bool quantized, const codec::CodecSpec& codec) {
     return bits_of(quantized ? codec : codec::CodecSpec{}, zero.compute);
   };
   Candidate made;
   made.config = config;
-  made.step = step;
-  made.memory = memory;
+  made.step = plan.step;
+  made.memory = plan.memory + model.memory;
   made.weight_bits = bits(zero.quantized_weights, zero.weight_codec);
   made.gradient_bits = std::min(bits(zero.quantized_gradients, zero.gradient_codec_intra),
                                 bits(zero.quantized_gradients, zero.gradient_codec_inter));
@@ -204,62 +234,69 @@ Candidate candidate_of(const config::TrainConfig& config, const comm::Bytes& ste
   return made;
 }
 
-template <class Value>
-bool has(const std::vector<Value>& values, Value value) {
-  return std::ranges::find(values, value) != values.end();
-}
+/// What is found in a part of a space.
+struct Found {
+  SearchResult counts;
+  std::map<Route, std::vector<Planned>> by_route;  ///< one where times are not asked for
+  std::vector<Planned> of_groups;                  ///< all that fit: they are few
+};
 
-/// Bytes of an ordinary step, over all ranks.
-comm::Bytes step_bytes(const PlannedRun& run) {
-  const zero::StepPlan& plan = run.plans().step;
-  comm::Bytes sum;
-  for (const zero::Schedule* schedule : {&plan.step.when(false), &plan.update}) {
-    const comm::Bytes sent = saturated_volume(*schedule, run.over_ranks());
-    sum.intra = saturated_sum(sum.intra, sent.intra, 1);
-    sum.inter = saturated_sum(sum.inter, sent.inter, 1);
-  }
-  return sum;
-}
-
-/// Adds what hybrid sharding sends and needs to `result` and `best`. Throws as search() does.
-void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
-                    const comm::Topology& topology, const config::Machine& machine,
-                    std::size_t source_vocab_size, const SearchLimits& limits,
-                    const StepSeconds& seconds, SearchResult& result, std::vector<Planned>& best) {
-  const SearchSpace of_groups = {.stages = {3},
-                                 .weights = space.weights,
-                                 .gradient_codecs = space.gradient_codecs,
-                                 .hpz_sizes = {1},
-                                 .all_gathers = {base.zero.all_gather_algorithm},
-                                 .reduce_scatters = {base.zero.reduce_scatter_algorithm},
-                                 .recompute = space.recompute,
-                                 .micro_batches = space.micro_batches};
-  if (!has(space.stages, 3) || !has(space.hpz_sizes, std::size_t{1})) return;
-  for (const std::size_t group : space.shard_groups) {
-    if (group == zero::kAllRanks) continue;
-    for_each_exchange(of_groups, [&](const Exchange& exchange) {
-      if (exchange.weights.differences) return;
-      config::TrainConfig asked = with(base, exchange);
-      asked.zero.shard_group_size = group;
-      for (const std::size_t micro_batch : space.micro_batches) {
-        asked.train_micro_batch_size_per_gpu = micro_batch;
-        result.considered += space.recompute.size();
-        std::optional<config::TrainConfig> config =
-            resolved(asked, exchange, machine, result.refusals);
-        if (!config) continue;
-        for (const bool recompute : space.recompute) {
-          config->model.recompute_activations = recompute;
-          PlannedRun run(*config, topology, source_vocab_size);
-          run.plan_step(ordinary_step(config->zero));
-          Candidate candidate =
-              candidate_of(*config, step_bytes(run), device_bytes(run.memory()), run.model());
-          if (!count(candidate, limits, result)) continue;
-          if (seconds.are_given()) candidate.seconds = seconds.alone(run);
-          add_best(best, {std::move(candidate), {}, 0});
+Found search_part(const Part& part, const config::TrainConfig& base, const SearchSpace& space,
+                  const comm::Topology& topology, const config::Machine& machine,
+                  std::size_t source_vocab_size, const SearchLimits& limits, bool timed) {
+  Found found;
+  std::optional<CandidatePlans> plans;
+  Computations computations(source_vocab_size);
+  for_each_exchange(part, space, base.zero, [&](const Exchange& exchange) {
+    found.counts.considered += space.micro_batches.size() * space.recompute.size();
+    config::TrainConfig asked = with(base, exchange);
+    asked.zero.shard_group_size = part.shard_group;
+    for (const std::size_t micro_batch : space.micro_batches) {
+      asked.train_micro_batch_size_per_gpu = micro_batch;
+      std::optional<config::TrainConfig> config =
+          resolved(asked, exchange, machine, found.counts.refusals);
+      if (!config) continue;
+      if (!plans) {
+        const model::Description& model = computations.of(*config);
+        plans.emplace(topology, model.units, model.layers);
+      }
+      const CandidatePlan plan = plans->plan(config->zero, optim::kept_by(config->optimizer));
+      for (const bool recompute : space.recompute) {
+        config->model.recompute_activations = recompute;
+        Candidate candidate = candidate_of(*config, plan, computations.of(*config));
+        if (!count(candidate, limits, found.counts)) continue;
+        Planned planned{std::move(candidate), timed ? plan.over_link : 0};
+        if (part.shard_group != zero::kAllRanks) {
+          found.of_groups.push_back(std::move(planned));
+        } else {
+          add_best(found.by_route[timed ? route_of(exchange, config->zero) : Route{}],
+                   std::move(planned));
         }
       }
-    });
+    }
+  });
+  return found;
+}
+
+void add_counts(SearchResult& sums, const SearchResult& more) {
+  sums.considered += more.considered;
+  sums.possible += more.possible;
+  sums.fitting += more.fitting;
+  if (more.least_memory) {
+    sums.least_memory =
+        std::min(sums.least_memory.value_or(*more.least_memory), *more.least_memory);
   }
+  for (const auto& [refusal, times] : more.refusals) sums.refusals[refusal] += times;
+}
+
+/// Seconds of an ordinary step of a candidate. Micro-steps are simulated, and only a few of them
+/// have to be planned.
+double seconds_of(config::TrainConfig config, const comm::Topology& topology,
+                  std::size_t source_vocab_size, const Cluster& cluster) {
+  config.zero.accumulation_steps = 1;
+  PlannedRun run(config, topology, source_vocab_size);
+  run.plan_step(ordinary_step(config.zero));
+  return step_seconds(run, cluster);
 }
 
 }  // namespace
@@ -267,50 +304,37 @@ void search_hybrids(const config::TrainConfig& base, const SearchSpace& space,
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,
-                    const StepSeconds& seconds) {
+                    const Cluster* cluster) {
   require_searchable(base);
+  const std::vector<Part> parts = parts_of(space);
+  const std::vector<Found> found = in_parallel(parts.size(), [&](std::size_t index) {
+    return search_part(parts[index], base, space, topology, machine, source_vocab_size, limits,
+                       cluster != nullptr);
+  });
   SearchResult result;
-  std::optional<SharedPlans> plans;
-  Computations computations(source_vocab_size);
-  std::map<Route, std::vector<Planned>> by_route;  // one where times are not asked for
-  config::TrainConfig over_all = base;
-  over_all.zero.shard_group_size = zero::kAllRanks;
-  const auto plan_shared = [&](const Exchange& exchange) {
-    result.considered += space.micro_batches.size() * space.recompute.size();
-    config::TrainConfig asked = with(over_all, exchange);
-    for (const std::size_t micro_batch : space.micro_batches) {
-      asked.train_micro_batch_size_per_gpu = micro_batch;
-      std::optional<config::TrainConfig> config =
-          resolved(asked, exchange, machine, result.refusals);
-      if (!config) continue;
-      if (!plans) {
-        const model::Description& model = computations.of(*config);
-        plans.emplace(topology, model.units, model.layers);
-      }
-      const SharedPlan plan = plans->plan(config->zero, optim::kept_by(config->optimizer));
-      for (const bool recompute : space.recompute) {
-        config->model.recompute_activations = recompute;
-        const model::Description& model = computations.of(*config);
-        Candidate candidate =
-            candidate_of(*config, plan.step, plan.state + plan.arena + model.memory, model);
-        if (!count(candidate, limits, result)) continue;
-        add_best(by_route[seconds.are_given() ? route_of(exchange, config->zero) : Route{}],
-                 {std::move(candidate), plan, seconds.are_given() ? plan.copied_over_link : 0});
-      }
-    }
-  };
-  if (has(space.shard_groups, zero::kAllRanks)) for_each_exchange(space, plan_shared);
-  std::vector<Planned> best;
-  for (auto& [route, of_route] : by_route) {
-    for (Planned& each : of_route) {
-      if (seconds.are_given()) {
-        each.candidate.seconds = seconds.shared(each.candidate, each.plan);
-        each.over_link = 0;
-      }
-      add_best(best, std::move(each));
+  std::map<Route, std::vector<Planned>> by_route;
+  for (const Found& each : found) {
+    add_counts(result, each.counts);
+    for (const auto& [route, of_route] : each.by_route) {
+      for (const Planned& planned : of_route) add_best(by_route[route], planned);
     }
   }
-  search_hybrids(base, space, topology, machine, source_vocab_size, limits, seconds, result, best);
+  std::vector<Planned> candidates;
+  for (auto& [route, of_route] : by_route) {
+    std::ranges::move(of_route, std::back_inserter(candidates));
+  }
+  for (const Found& each : found) std::ranges::copy(each.of_groups, std::back_inserter(candidates));
+  if (cluster != nullptr) {
+    const std::vector<double> seconds = in_parallel(candidates.size(), [&](std::size_t index) {
+      return seconds_of(candidates[index].candidate.config, topology, source_vocab_size, *cluster);
+    });
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      candidates[i].candidate.seconds = seconds[i];
+      candidates[i].over_link = 0;
+    }
+  }
+  std::vector<Planned> best;
+  for (Planned& each : candidates) add_best(best, std::move(each));
   for (Planned& each : best) result.best.push_back(std::move(each.candidate));
   return result;
 }

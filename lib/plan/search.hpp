@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,8 +12,7 @@
 #include "lib/comm/traffic.hpp"
 #include "lib/config/resolve.hpp"
 #include "lib/config/train_config.hpp"
-#include "lib/plan/planned_run.hpp"
-#include "lib/plan/shared_plans.hpp"
+#include "lib/plan/cluster.hpp"
 
 namespace zeropp::plan {
 
@@ -72,17 +70,7 @@ struct Candidate {
   double weight_bits = 0;
   double gradient_bits = 0;       ///< of a gradient, on the hop with fewer
   double hardware_flops = 0;      ///< a step, over all ranks: with what is computed again
-  std::optional<double> seconds;  ///< of a step, where a cost function was given
-};
-
-/// Functions that give the seconds of a step.
-struct StepSeconds {
-  /// The schedules have as many micro-steps as those of SharedPlans.
-  std::function<double(const Candidate&, const SharedPlan&)> shared = {};
-  /// Seconds of hybrid sharding, whose runs are planned one by one.
-  std::function<double(const PlannedRun&)> alone = {};
-
-  [[nodiscard]] bool are_given() const { return static_cast<bool>(shared); }
+  std::optional<double> seconds;  ///< of a step, where there is a cluster
 };
 
 struct SearchLimits {
@@ -98,20 +86,20 @@ struct SearchResult {
   std::optional<std::size_t> least_memory;  ///< bytes of a rank, of those that keep enough bits
   /// What resolve() said of the combinations that it refused, and how often.
   std::map<std::string, std::size_t> refusals;
-  /// Fitting ones of which no other sends no more inside and across nodes, computes and holds no
-  /// more, keeps no fewer bits and, where times are asked for, takes no longer: with the first of
-  /// equals. In no order.
+  /// Pareto-optimal candidates that fit, in bytes inside and across nodes, operations, memory, bits
+  /// and, with a cluster, time; of equal ones the first. Not sorted.
   std::vector<Candidate> best;
 };
 
-/// `base`: all that the space does not choose, not resolved. Where `seconds` is given, it is asked
-/// for those of each stage and pair of algorithms, with and without weight differences, that no
-/// other of these beats without it, where bytes between the GPU and hpZ's copies on the host count
-/// as well. Throws Error(usage) for adaptive bits, a codec schedule, error feedback, measured
-/// errors and evaluations before every step, which are not searched over.
+/// `base`: all that the space does not choose, not resolved. With a `cluster` times are worked out
+/// of the candidates of each stage and pair of algorithms, with and without weight differences,
+/// that no other of these beats without a time, where bytes between the GPU and hpZ's copies on the
+/// host count as well, and of all hybrid sharding. Threads share the work; the result is the same
+/// with any number of them. Throws Error(usage) for adaptive bits, a codec schedule, error
+/// feedback, measured errors and evaluations before every step, which are not searched over.
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,
-                    const StepSeconds& seconds = {});
+                    const Cluster* cluster = nullptr);
 
 }  // namespace zeropp::plan

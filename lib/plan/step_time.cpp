@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -66,7 +64,7 @@ double overlapped_update_seconds(const zero::Schedule& schedule, const Timeline&
 bool can_overlap(const Workload& work, const EngineModel& engine) {
   if (engine.max_live_parameters <= 0) return true;
   double largest = 0;
-  for (const zero::UnitPartition& unit : work.units) {
+  for (const zero::UnitPartition& unit : work.input.units) {
     largest = std::max(largest, static_cast<double>(unit.parameters));
   }
   return 2 * largest <= engine.max_live_parameters;
@@ -243,23 +241,6 @@ std::optional<double> extrapolated_step_seconds(const zero::Schedule& schedule,
   return timeline.seconds + static_cast<double>(micro_steps - ends.size()) * length;
 }
 
-/// Seconds of a step of as many micro-steps as work.config has. `schedule_of(n)` is the schedule of
-/// n of them.
-/// Whoever asks for the same run gets the same number, to the last bit.
-template <class ScheduleOf>
-double simulated_step_seconds(const Workload& work, const Cluster& cluster,
-                              const ScheduleOf& schedule_of) {
-  const std::size_t all = work.config.gradient_accumulation_steps;
-  for (std::size_t some = std::min(all, kFewestMicroSteps);; some = std::min(all, 2 * some)) {
-    const zero::Schedule& schedule = schedule_of(some);
-    const SimulatedStep found = simulate_step(schedule, work, cluster);
-    const auto with_overlap = extrapolated_step_seconds(schedule, found.overlapped, all);
-    const auto without =
-        found.overlap < 1 ? extrapolated_step_seconds(schedule, found.serial, all) : with_overlap;
-    if (with_overlap && without) return found.at_overlap(*with_overlap, *without);
-  }
-}
-
 /// Schedule of a step of so many micro-steps, without its update. `secondary_valid`: it finds
 /// secondary shards of its weights.
 zero::Schedule step_schedule(const zero::ScheduleInput& planned, std::size_t micro_steps,
@@ -283,10 +264,27 @@ Workload workload_of(const PlannedRun& run) {
   return {.config = run.config(),
           .topology = run.topology(),
           .input = run.plans().step.input,
-          .units = run.plans().units,
           .codecs = run.plans().codecs,
           .choice = run.choice(),
           .vocab_size = vocabulary_size(run.model().units)};
+}
+
+/// Seconds of `update` and of the step of `run` that it lets begin. `secondary_valid`: the step
+/// finds secondary shards of its weights.
+double update_and_step_seconds(const zero::Schedule& update, const PlannedRun& run,
+                               const Cluster& cluster, bool secondary_valid) {
+  const Workload work = workload_of(run);
+  const std::size_t all = work.config.gradient_accumulation_steps;
+  for (std::size_t some = std::min(all, kFewestMicroSteps);; some = std::min(all, 2 * some)) {
+    const zero::Schedule schedule =
+        update_and_step_schedule(update, step_schedule(work.input, some, secondary_valid),
+                                 work.input, engine_order(cluster.engine, run.config()));
+    const SimulatedStep found = simulate_step(schedule, work, cluster);
+    const auto with_overlap = extrapolated_step_seconds(schedule, found.overlapped, all);
+    const auto without =
+        found.overlap < 1 ? extrapolated_step_seconds(schedule, found.serial, all) : with_overlap;
+    if (with_overlap && without) return found.at_overlap(*with_overlap, *without);
+  }
 }
 
 }  // namespace
@@ -302,25 +300,6 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
   return made;
 }
 
-namespace {
-
-/// Seconds of `update` and of the step of `run` that it lets begin. `secondary_valid`: the step
-/// finds secondary shards of its weights.
-double update_and_step_seconds(const zero::Schedule& update, const PlannedRun& run,
-                               const Cluster& cluster, bool secondary_valid) {
-  const Workload work = workload_of(run);
-  zero::Schedule schedule;
-  return simulated_step_seconds(
-      work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
-        schedule = update_and_step_schedule(update,
-                                            step_schedule(work.input, micro_steps, secondary_valid),
-                                            work.input, engine_order(cluster.engine, run.config()));
-        return schedule;
-      });
-}
-
-}  // namespace
-
 double step_seconds(const PlannedRun& run, const Cluster& cluster) {
   return update_and_step_seconds(run.plans().step.update, run, cluster, run.follows_evaluation());
 }
@@ -331,35 +310,6 @@ double separate_micro_steps_seconds(const PlannedRun& run, std::size_t micro_ste
   if (micro_steps == 1) return first;
   return first +
          static_cast<double>(micro_steps - 1) * update_and_step_seconds({}, run, cluster, true);
-}
-
-StepSeconds candidate_step_seconds(const Cluster& cluster, const comm::Topology& topology) {
-  // Many candidates share a schedule, by its plan's address.
-  using Key = std::pair<const zero::StepPlan*, std::size_t>;
-  auto schedules = std::make_shared<std::map<Key, zero::Schedule>>();
-  const auto alone = [&cluster](const PlannedRun& run) { return step_seconds(run, cluster); };
-  const auto shared = [&cluster, &topology, schedules](const Candidate& candidate,
-                                                       const SharedPlan& plan) {
-    const zero::CodecChoice choice = plan.codecs->at(ordinary_step(candidate.config.zero));
-    const Workload work{.config = candidate.config,
-                        .topology = topology,
-                        .input = plan.schedules->input,
-                        .units = *plan.partition,
-                        .codecs = *plan.codecs,
-                        .choice = choice,
-                        .vocab_size = vocabulary_size(*plan.units)};
-    return simulated_step_seconds(
-        work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
-          const auto [found, added] = schedules->try_emplace({plan.schedules, micro_steps});
-          if (added) {
-            found->second = update_and_step_schedule(
-                plan.schedules->update, step_schedule(work.input, micro_steps, false), work.input,
-                engine_order(cluster.engine, candidate.config));
-          }
-          return found->second;
-        });
-  };
-  return {.shared = shared, .alone = alone};
 }
 
 }  // namespace zeropp::plan

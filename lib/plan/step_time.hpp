@@ -2,11 +2,9 @@
 // chains them, simulated. Pure functions; seconds.
 #pragma once
 
-#include "lib/comm/topology.hpp"
 #include "lib/plan/cluster.hpp"
 #include "lib/plan/op_costs.hpp"
 #include "lib/plan/planned_run.hpp"
-#include "lib/plan/search.hpp"
 #include "lib/plan/simulate.hpp"
 #include "lib/zero/plan/schedule.hpp"
 
@@ -59,9 +57,5 @@ double step_seconds(const PlannedRun& run, const Cluster& cluster);
 /// shards that the first makes serve the others.
 double separate_micro_steps_seconds(const PlannedRun& run, std::size_t micro_steps,
                                     const Cluster& cluster);
-
-/// Function that gives step_seconds() of the candidates of one search, to the last bit, a thousand
-/// in about a second. `cluster` and `topology` outlive it.
-StepSeconds candidate_step_seconds(const Cluster& cluster, const comm::Topology& topology);
 
 }  // namespace zeropp::plan

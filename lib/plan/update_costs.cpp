@@ -28,11 +28,11 @@ const codec::CodecSpec& codec_of(const Workload& work, std::size_t unit) {
 
 bool keeps_image(const Workload& work, std::size_t unit) {
   return codec_of(work, unit) != codec::CodecSpec{} &&
-         zero::weight_image_bytes(work.config.zero, work.codecs, work.units, unit) > 0;
+         zero::weight_image_bytes(work.config.zero, work.codecs, work.input.units, unit) > 0;
 }
 
 bool writes_refresh(const Workload& work, std::size_t unit) {
-  return zero::updates_encode_refreshes(work.config.zero) && work.units[unit].persistent &&
+  return zero::updates_encode_refreshes(work.config.zero) && work.input.units[unit].persistent &&
          optim::writes_images(optim::kept_by(work.config.optimizer).states);
 }
 
@@ -40,7 +40,8 @@ UpdateCosts::UpdateCosts(const Workload& work, const Cluster& cluster)
     : work_(work), cluster_(cluster) {
   if (!offloads()) return;
   std::vector<std::size_t> counts;
-  for (std::size_t unit = 0; unit < work.units.size(); ++unit) counts.push_back(updated(unit));
+  for (std::size_t unit = 0; unit < work.input.units.size(); ++unit)
+    counts.push_back(updated(unit));
   offloaded_ = offloaded_updates(
       counts, work.config,
       {.link = cluster.host.link_rate,
@@ -64,7 +65,7 @@ OpCost UpdateCosts::of(std::size_t unit) const {
 }
 
 std::size_t UpdateCosts::updated(std::size_t unit) const {
-  const zero::UnitPartition& of = work_.units[unit];
+  const zero::UnitPartition& of = work_.input.units[unit];
   return work_.input.preset.shard_optimizer ? of.shard : of.padded;
 }
 
@@ -75,7 +76,7 @@ bool UpdateCosts::offloads() const { return work_.config.zero.offload_optimizer.
 double UpdateCosts::normed_bytes(std::size_t unit) const {
   if (work_.config.zero.update_in_backward) return static_cast<double>(updated(unit)) * kWide;
   double bytes = 0;
-  for (std::size_t each = 0; unit == 0 && each < work_.units.size(); ++each) {
+  for (std::size_t each = 0; unit == 0 && each < work_.input.units.size(); ++each) {
     bytes += static_cast<double>(updated(each)) * kWide;
   }
   return bytes;

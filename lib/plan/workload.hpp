@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "lib/comm/topology.hpp"
 #include "lib/config/train_config.hpp"
@@ -16,7 +15,6 @@ struct Workload {
   const config::TrainConfig& config;  ///< resolved
   const comm::Topology& topology;     ///< uniform
   const zero::ScheduleInput& input;
-  const std::vector<zero::UnitPartition>& units;  ///< its own: those of `input` may be shared
   const zero::CodecTable& codecs;
   const zero::CodecChoice& choice;  ///< of the codecs, what is in force
   std::size_t vocab_size;

@@ -85,7 +85,7 @@ class Planner(unittest.TestCase):
         result = plan(self.folder, "breakeven", *model, "--gain", "0.05", "--json", self.folder / "even.json")
         self.assertEqual(result.code, zpp.OK, result)
         rows = json.loads((self.folder / "even.json").read_text())["break_even"]
-        self.assertEqual(rows["feature"], ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "all"])
+        self.assertEqual(rows["feature"], ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "hpZ+qgZ", "all"])
         rate = rows["link_rate"][rows["feature"].index("hpZ")]
         self.assertTrue(1e8 < rate < 1e12, rows)
 

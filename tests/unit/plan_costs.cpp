@@ -377,8 +377,8 @@ TEST(PlanCosts, CopiesAreGatheredInAPieceForEachNode) {
     const zero::RankPlan& plan = run.plans();
     const zero::Schedule& schedule = plan.step.step.stale;
     const zero::ScheduleInput& input = plan.step.input;
-    const std::vector<OpCost> costs = op_costs(
-        schedule, {config, topology, input, input.units, plan.codecs, plan.choice, 5000}, cluster);
+    const std::vector<OpCost> costs =
+        op_costs(schedule, {config, topology, input, plan.codecs, plan.choice, 5000}, cluster);
     std::vector<OpCost> found;
     for (std::size_t i = 0; i < costs.size(); ++i) {
       if (schedule.ops[i].kind == zero::OpKind::gather_secondary) found.push_back(costs[i]);
@@ -415,9 +415,8 @@ TEST(PlanCosts, RefreshesByDifferencesTakeWhatTheyReadAndWriteLonger) {
     const zero::RankPlan& plan = run.plans();
     const zero::ScheduleInput& input = plan.step.input;
     const std::vector<zero::Op>& ops = plan.step.update.ops;
-    const std::vector<OpCost> costs =
-        op_costs(plan.step.update,
-                 {config, topology, input, input.units, plan.codecs, plan.choice, 5000}, cluster);
+    const std::vector<OpCost> costs = op_costs(
+        plan.step.update, {config, topology, input, plan.codecs, plan.choice, 5000}, cluster);
     std::vector<OpCost> of_refreshes;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (ops[i].kind == zero::OpKind::refresh) of_refreshes.push_back(costs[i]);
@@ -446,7 +445,7 @@ TEST(PlanCosts, UpdatesWaitForTheNorm) {
     const PlannedRun run(config, topology, 5000);
     const zero::RankPlan& plan = run.plans();
     const zero::ScheduleInput& input = plan.step.input;
-    const Workload work{config, topology, input, input.units, plan.codecs, plan.choice, 5000};
+    const Workload work{config, topology, input, plan.codecs, plan.choice, 5000};
     std::vector<double> seconds;
     for (std::size_t u = 0; u < plan.units.size(); ++u) {
       seconds.push_back(seconds_on(UpdateCosts(work, cluster).of(u), Resource::gpu) *
@@ -513,21 +512,16 @@ TEST(PlanCosts, ShapesAreThoseOfTheirPlans) {
   EXPECT_FALSE(shape_of("2-hop", reduce).dense);
 }
 
-TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
+TEST(PlanCosts, MicroStepsThatAreRepeatedTakeWhatAllTake) {
   Cluster cluster = round_numbers(4);
   cluster.rails.lanes.front().rate = 2e9;
-  const comm::Topology topology = planned_topology(2, 4);
   for (const std::size_t micro_steps : {1U, 2U, 7U, 40U}) {
-    Candidate candidate;
-    candidate.config = resolved(3);
-    candidate.config.gradient_accumulation_steps = micro_steps;
-    candidate.config.zero.accumulation_steps = micro_steps;
-    candidate.config.zero.hpz_partition_size = 4;
-    const PlannedRun run(candidate.config, topology, 5000);
-    SharedPlans plans(topology, run.model().units, run.model().layers);
-    const SharedPlan plan = plans.plan(candidate.config.zero, 2);
-    const double seconds = candidate_step_seconds(cluster, topology).shared(candidate, plan);
-    EXPECT_EQ(seconds, step_seconds(run, cluster)) << micro_steps;
+    config::TrainConfig config = resolved(3);
+    config.gradient_accumulation_steps = micro_steps;
+    config.zero.accumulation_steps = micro_steps;
+    config.zero.hpz_partition_size = 4;
+    const PlannedRun run(config, planned_topology(2, 4), 5000);
+    const double seconds = step_seconds(run, cluster);
     EXPECT_NEAR(seconds, step_time(run, cluster).timeline.seconds, 1e-9 * seconds) << micro_steps;
   }
 }

@@ -177,8 +177,8 @@ TEST(Search, WeightsThatStayGathered) {
     space.shard_groups = {zero::kAllRanks};
     const auto least = [&](std::size_t distance) {
       config.zero.max_reuse_distance = distance;
-      const SearchResult found = search(config, space, topology, machine, kSearchedVocab, {},
-                                        candidate_step_seconds(cluster, topology));
+      const SearchResult found =
+          search(config, space, topology, machine, kSearchedVocab, {}, &cluster);
       for (std::size_t i = 0; i < found.best.size(); i += 1 + found.best.size() / 6) {
         expect_planned(found.best[i], topology);
         EXPECT_EQ(found.best[i].seconds, step_seconds(alone(found.best[i], topology), cluster));
@@ -237,8 +237,7 @@ double shortest_of_all(const config::TrainConfig& config, const SearchSpace& spa
   const config::Machine machine = machine_of(topology);
   double shortest = std::numeric_limits<double>::infinity();
   const auto time_all = [&](const SearchSpace& one) {
-    const SearchResult found = search(config, one, topology, machine, kSearchedVocab, {},
-                                      candidate_step_seconds(cluster, topology));
+    const SearchResult found = search(config, one, topology, machine, kSearchedVocab, {}, &cluster);
     for (const Candidate& candidate : found.best) {
       shortest = std::min(shortest, candidate.seconds.value());
     }
@@ -294,8 +293,8 @@ TEST(Search, FindsTheFastestOfAll) {
                      {codec::parse_codec("int8:256"), codec::parse_codec("int4:128")}};
     space.gradient_codecs = {{codec::parse_codec("none"), codec::parse_codec("none")},
                              {codec::parse_codec("int8:128"), codec::parse_codec("int4:128")}};
-    const SearchResult found = search(config, space, topology, machine, kSearchedVocab, {},
-                                      candidate_step_seconds(cluster, topology));
+    const SearchResult found =
+        search(config, space, topology, machine, kSearchedVocab, {}, &cluster);
     const Candidate& fastest = *std::ranges::min_element(found.best, {}, &Candidate::seconds);
     EXPECT_DOUBLE_EQ(fastest.seconds.value(), shortest_of_all(config, space, topology, cluster));
     // Who does not look at times does not have it, where others send, hold and compute no more.
@@ -327,8 +326,8 @@ TEST(Search, FindsTheFastestBesideCopiesOnTheHost) {
   for (const double link_rate : {1e7, 1e8, 1e9, 1e12}) {
     Cluster cluster = cluster_of(1e8, 1e10, 1e13);
     cluster.host = {.link_rate = link_rate, .memory_rate = 1e11};
-    const SearchResult found = search(config, space, topology, machine, kSearchedVocab, {},
-                                      candidate_step_seconds(cluster, topology));
+    const SearchResult found =
+        search(config, space, topology, machine, kSearchedVocab, {}, &cluster);
     const Candidate& fastest = *std::ranges::min_element(found.best, {}, &Candidate::seconds);
     EXPECT_DOUBLE_EQ(fastest.seconds.value(), shortest_of_all(config, space, topology, cluster))
         << link_rate;
@@ -383,8 +382,7 @@ TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
     const config::TrainConfig config = some_base(generator, topology);
     const config::Machine machine = machine_of(topology);
     const SearchSpace space = some_of(whole_space(config, topology, machine), generator);
-    SearchResult result = search(config, space, topology, machine, kSearchedVocab, {},
-                                 candidate_step_seconds(cluster, topology));
+    SearchResult result = search(config, space, topology, machine, kSearchedVocab, {}, &cluster);
     std::ranges::shuffle(result.best, generator);
     result.best.resize(std::min<std::size_t>(result.best.size(), 12));
     for (const Candidate& row : result.best) {
@@ -434,8 +432,7 @@ TEST(Search, RowsOfWeightDifferencesHaveTheNumbersOfTheirRunsAlone) {
     space.weights = {{codec::parse_codec("int8:256")},
                      {codec::parse_codec("int8:256"), config.zero.weight_differences.codec},
                      {codec::parse_codec("none"), config.zero.weight_differences.codec}};
-    SearchResult result = search(config, space, topology, machine, kSearchedVocab, {},
-                                 candidate_step_seconds(cluster, topology));
+    SearchResult result = search(config, space, topology, machine, kSearchedVocab, {}, &cluster);
     std::erase_if(result.best, [](const Candidate& candidate) {
       return !candidate.config.zero.weight_differences.enabled;
     });
@@ -486,21 +483,6 @@ TEST(Search, WeightDifferencesSendLeastBetweenNodes) {
     EXPECT_EQ(best.config.zero.hpz_partition_size, stage == 3 ? 2U : 1U);
   }
   EXPECT_EQ(searched_at(0, true).possible, searched_at(0, false).possible);
-}
-
-TEST(Search, AsksForTimeOfTheBest) {
-  const comm::Topology topology = planned_topology(1, 2);
-  const config::Machine machine = machine_of(topology);
-  std::size_t asked = 0;
-  const SearchResult result =
-      search(base(), whole_space(base(), topology, machine), topology, machine, kSearchedVocab, {},
-             {.shared = [&](const Candidate& candidate, const SharedPlan& plan) {
-               ++asked;
-               EXPECT_EQ(plan.step, candidate.step);
-               return static_cast<double>(plan.schedules->step.stale.ops.size());
-             }});
-  EXPECT_GE(asked, result.best.size());
-  for (const Candidate& candidate : result.best) EXPECT_GT(candidate.seconds.value_or(0), 0);
 }
 
 TEST(Search, RefusesWhatItDoesNotSearchOver) {

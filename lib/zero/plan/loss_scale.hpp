@@ -25,6 +25,8 @@ struct LossScaleOptions {
   std::size_t hysteresis = 2;      ///< overflows until the scale is halved, at least 1
   double minimum = 1;              ///< min_loss_scale, above 0
   bool consecutive_hysteresis = false;
+
+  bool operator==(const LossScaleOptions&) const = default;
 };
 
 /// Largest scale that a run grows to: what would need more is zero in fp16, and 1 / scale stays a

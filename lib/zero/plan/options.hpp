@@ -44,6 +44,8 @@ struct ErrorFeedbackOptions {
   double beta = 0;               ///< decay of the kept errors, in [0, 1); 0: classical
   std::size_t reset_period = 0;  ///< steps after which errors are forgotten; 0: never
   FeedbackStorage dtype = FeedbackStorage::fp32;
+
+  bool operator==(const ErrorFeedbackOptions&) const = default;
 };
 
 /// An entry of zeropp.codec_schedule: the codecs that it names hold for its units from its step on.
@@ -54,6 +56,8 @@ struct CodecEntry {
   std::optional<codec::CodecSpec> weight_codec = {};
   std::optional<codec::CodecSpec> gradient_codec_intra = {};
   std::optional<codec::CodecSpec> gradient_codec_inter = {};
+
+  bool operator==(const CodecEntry&) const = default;
 };
 
 /// A width of the integer codecs for each unit, by measured errors (adaptive_bits.hpp).
@@ -65,6 +69,8 @@ struct AdaptiveBitsOptions {
   codec::CodecSpec budget_codec{"int4", 128, {}};  ///< what it would send is the budget
   std::size_t budget_bytes = 0;  ///< a step, over all ranks; 0: what budget_codec sends
   std::size_t interval = 100;    ///< steps between choices
+
+  bool operator==(const AdaptiveBitsOptions&) const = default;
 };
 
 /// Type of the copies that differences are added to.
@@ -80,6 +86,8 @@ struct WeightDifferenceOptions {
   codec::CodecSpec codec{"int4", 128, {}};  ///< of the differences
   CopyDtype copy = CopyDtype::compute;      ///< type that the copies are kept in
   std::size_t refresh_interval = 0;  ///< steps after which whole weights are sent; 0: never again
+
+  bool operator==(const WeightDifferenceOptions&) const = default;
 };
 
 /// Master weights and what the optimizer keeps, in the memory of the host or in files; the host
@@ -97,6 +105,8 @@ struct OffloadOptimizerOptions {
 
   [[nodiscard]] bool enabled() const { return device != OffloadDevice::none; }
   [[nodiscard]] bool on_file() const { return device == OffloadDevice::nvme; }
+
+  bool operator==(const OffloadOptimizerOptions&) const = default;
 };
 
 /// The weights that are gathered, in the memory of the host or in files; stage 3, with the
@@ -111,6 +121,8 @@ struct OffloadParamOptions {
 
   [[nodiscard]] bool enabled() const { return device != OffloadDevice::none; }
   [[nodiscard]] bool on_file() const { return device == OffloadDevice::nvme; }
+
+  bool operator==(const OffloadParamOptions&) const = default;
 };
 
 /// Value of hpz_partition_size before resolve(): the ranks of a node.
@@ -194,6 +206,8 @@ struct Options {
   [[nodiscard]] bool refreshes_differences() const {
     return weight_differences.enabled && stage < 3;
   }
+
+  bool operator==(const Options&) const = default;
 };
 
 }  // namespace zeropp::zero

@@ -13,7 +13,7 @@ from zpp_validate.problem import reason_of
 
 PHASES = ("forward", "backward", "update")
 FASTEST_LINK = 1e13  # bytes/s: of those that are tried
-FEATURES = ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "all"]
+FEATURES = ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "hpZ+qgZ", "all"]
 # Rows of a comparison behind these, unless all parts have weight differences, nodes have one rank, or the trainer
 # refuses them.
 DIFFERENCES = ["all+differences"]
