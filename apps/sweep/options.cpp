@@ -89,7 +89,6 @@ std::vector<config::Option> option_table(Options& o) {
       config::backend_option(o.backend),
       config::transport_option(o.transport),
       config::copy_engines_option(o.copy_engines),
-      config::peer_stores_option(o.peer_stores, o.copy_engines),
       config::rail_lanes_option(o.rail_lanes),
       number("pipeline_depth", "--pipeline-depth", "", &o.pipeline_depth,
              "Chunks in which a collective is pipelined, so that codecs work while others travel; "
@@ -138,8 +137,8 @@ const std::vector<config::OptionGroup>& option_groups() {
       {"machine",
        "Machine",
        "What computes, and what moves bytes.",
-       {"node_size", "backend", "transport", "copy_engines", "peer_stores", "rail_lanes",
-        "gpu_sampling", "ngpus", "nthreads", "fabric"}}};
+       {"node_size", "backend", "transport", "copy_engines", "rail_lanes", "gpu_sampling", "ngpus",
+        "nthreads", "fabric"}}};
   return groups;
 }
 

@@ -51,7 +51,6 @@ struct Options {
   std::optional<Backend> backend = {};
   std::optional<comm::Transport> transport = {};
   std::optional<comm::CopyEngines> copy_engines = {};
-  comm::PeerStores peer_stores = comm::PeerStores::off;
   std::size_t rail_lanes = 0;
   std::size_t pipeline_depth = 1;
   std::size_t seed = 1;

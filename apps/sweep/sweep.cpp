@@ -49,8 +49,7 @@ class Sweep {
          .device = device_,
          .transport = *options_.transport,
          .rail_lanes = options_.rail_lanes,
-         .copy_engines = options_.copy_engines == comm::CopyEngines::on,
-         .peer_stores = options_.peer_stores == comm::PeerStores::on});
+         .copy_engines = options_.copy_engines == comm::CopyEngines::on});
   }
 
   ExitCode run() {

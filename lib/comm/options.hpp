@@ -16,8 +16,4 @@ constexpr auto enum_names(Transport) { return name_table("mpi", "nccl"); }
 enum class CopyEngines : std::uint8_t { on, off };
 constexpr auto enum_names(CopyEngines) { return name_table("on", "off"); }
 
-/// Whether reductions inside nodes encode into the memory of the ranks that sum, over NVLink.
-enum class PeerStores : std::uint8_t { off, on };
-constexpr auto enum_names(PeerStores) { return name_table("off", "on"); }
-
 }  // namespace zeropp::comm

@@ -343,34 +343,6 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
       used && takes_copy_engines(c, whole) ? comm::CopyEngines::on : comm::CopyEngines::off;
 }
 
-/// Whether the first hop of some reduction writes an image of its own (OneHopLayout::zero_copy): in
-/// a codec, in another dtype than that of the gradients, or chunk by chunk.
-bool encodes_gradients(const TrainConfig& c) {
-  const zero::Options& zero = c.zero;
-  const codec::CodecSpec none;
-  return zero.gradient_codec_intra != none || compute_dtype(c) != Dtype::fp32 ||
-         zero.pipeline_depth > 1 || zero.adaptive_bits.values == zero::AdaptedValues::gradients ||
-         std::ranges::any_of(zero.codec_schedule, [&](const zero::CodecEntry& entry) {
-           return entry.gradient_codec_intra.value_or(none) != none;
-         });
-}
-
-/// Refuses peer stores where no reduction encodes into peers' memory (OneHopReduce).
-void check_peer_stores(const TrainConfig& c, const Machine& machine) {
-  if (c.peer_stores == comm::PeerStores::off) return;
-  const collective::Algorithm& reduction =
-      find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "");
-  if (c.copy_engines == comm::CopyEngines::on && machine.node_count == 1 &&
-      c.zero.quantized_gradients && encodes_gradients(c) && reduction.traits.to_everyone &&
-      c.zero.error_feedback.hops == zero::FeedbackHops::none) {
-    return;
-  }
-  refuse(
-      "zeropp.peer_stores on would have no effect: it needs zeropp.copy_engines on, 1-hop or 2-hop "
-      "on one node, and zero_optimization.zero_quantized_gradients without error feedback and, in "
-      "fp32 and one chunk, in another codec than none; leave it out");
-}
-
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
   const bool replicas =
       c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
@@ -426,7 +398,6 @@ void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,
   if (!grouped) check_pipeline(config.zero, machine);
   choose_rail_lanes(config, whole, machine);
   settle_copy_engines(config, whole, machine);
-  check_peer_stores(config, machine);
 }
 
 }  // namespace zeropp::config

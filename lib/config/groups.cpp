@@ -41,7 +41,7 @@ const std::vector<OptionGroup>& option_groups() {
        "What computes, and what moves bytes.",
        {"zeropp.backend", "zeropp.transport", "zeropp.node_size", "zeropp.autotune_gemm",
         "zeropp.device_memory_limit", "zeropp.gpu_sampling", "zeropp.copy_engines",
-        "zeropp.peer_stores", "zeropp.rail_lanes"}},
+        "zeropp.rail_lanes"}},
       {"sharding",
        "Sharding and ZeRO++",
        "What is sharded among which ranks, and the three parts of ZeRO++.",

@@ -319,7 +319,6 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .binary_suffix = true},
        gpu_sampling_option(c.gpu_sampling, c.backend, scope),
        copy_engines_option(c.copy_engines, scope),
-       peer_stores_option(c.peer_stores, c.copy_engines, scope),
        rail_lanes_option(c.rail_lanes, scope),
        node_size_option(c.node_size, scope),
        {.path = "zeropp.seed",

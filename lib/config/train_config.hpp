@@ -44,7 +44,6 @@ struct TrainConfig {
   std::optional<Backend> backend = {};
   std::optional<comm::Transport> transport = {};
   std::optional<comm::CopyEngines> copy_engines = {};
-  comm::PeerStores peer_stores = comm::PeerStores::off;
   /// NCCL communicators that carry what a rail sends; 0: by the network (resolve())
   std::size_t rail_lanes = 0;
   /// JSON of zpp_sweep that `auto` chooses algorithms by; empty: by rules (resolve())

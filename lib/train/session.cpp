@@ -101,8 +101,7 @@ void Session::make_groups() {
   comm::GroupOptions options{.device = device_,
                              .transport = *config_.transport,
                              .rail_lanes = config_.rail_lanes,
-                             .copy_engines = config_.copy_engines == comm::CopyEngines::on,
-                             .peer_stores = config_.peer_stores == comm::PeerStores::on};
+                             .copy_engines = config_.copy_engines == comm::CopyEngines::on};
   // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
   const bool gather_levels =
       collective::find_all_gather(config_.zero.all_gather_algorithm).traits.hierarchical;
@@ -119,7 +118,6 @@ void Session::make_groups() {
       (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
   options.levels = gather_levels || config_.zero.exchanges_differences();
-  options.peer_stores = false;  // which reductions alone make
   if (config_.zero.has_secondary())
     options.secondary_size = static_cast<int>(config_.zero.hpz_partition_size);
   groups_ = context_.world().make_groups(options);

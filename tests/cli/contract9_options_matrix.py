@@ -471,7 +471,7 @@ class Effects(zpp.TestCase):
                   "--shard-group-size",  # contract9_shard_groups
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
-                  "--autotune-gemm", "--copy-engines", "--peer-stores", "--rail-lanes", "--gpu-sampling",
+                  "--autotune-gemm", "--copy-engines", "--rail-lanes", "--gpu-sampling",
                   "--consecutive-hysteresis",  # needs overflows between steps without: the test zero_loss_scale
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
                   "--load-weights", "--gather-weights-on-save",  # gpt2_weights

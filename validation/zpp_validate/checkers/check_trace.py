@@ -77,6 +77,10 @@ class Checker(TraceChecker):
             tables = "weight_image_tables" in self.trace.columns["memory"]["name"]
             self.settings = replace(Settings.of(self.config), fused_updates=tables)
             own = self.config["zeropp"]
+            for name, without_effect in fmt.REMOVED_OPTIONS.items():
+                if own.get(name, without_effect) != without_effect:
+                    raise Invalid(f"the run used zeropp.{name}, which this version does not know: judge the trace with "
+                                  f"the zpp-validate of the version that wrote it, {a['version']}")
             self.require(own["seed"] == a["seed"], "seed differs from the configuration's")
             self.require(int(own["deterministic"]) == a["deterministic"],
                          "deterministic differs from the configuration's")

@@ -64,14 +64,12 @@ class Run:
         self.take_weights()
 
     def take_gradients(self):
-        """What the reductions of one backward pass are, and how many of them encode into the memory of other ranks."""
+        """What the reductions of one backward pass are."""
         collectives, buckets = self.collectives, self.layout.buckets
         codecs = [self.codecs[unit].gradients for _, unit in buckets]
         self.reductions = [collectives.reduction(part, both) for (part, _), both in zip(buckets, codecs)]
         self.across = [sums for (part, _), both in zip(buckets, codecs) if self.layout.groups.count > 1
                        for sums in collectives.sums_across(part, both[1])]
-        self.stored = sum(collectives.is_stored(bucket, both[0]) for bucket, both in enumerate(codecs))
-        self.stored_across = sum(collectives.is_stored_across(bucket, both[1]) for bucket, both in enumerate(codecs))
 
     def take_weights(self):
         """What gathers from the shards of all ranks are, and those that bring whole weights to copies."""
@@ -165,9 +163,7 @@ class Run:
         total = Bytes()
         for _ in range(s.accumulation if s.stage >= 2 else 1):
             total += sum((volume.count("backward", c) for c in self.reductions), Bytes())
-            volume.peer_stores += self.stored
         total += sum((volume.count("backward", c) for c in self.across), Bytes())
-        volume.peer_stores += self.stored_across
         total += self.gather_for(self.step_uses, volume)
         if s.stage == 0:
             total += sum((volume.count("backward", c) for c in self.sums), Bytes())

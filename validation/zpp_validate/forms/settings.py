@@ -75,7 +75,6 @@ class Settings:
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
     keeps_images: bool = False  # of the own shards of weights, as their gathers send them
     fused_updates: bool = True  # the program's updates write images; not in runs before they did
-    peer_stores: bool = False  # reductions encode into the memory of the ranks that sum
 
     @classmethod
     def of(cls, config):
@@ -119,8 +118,6 @@ class Settings:
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
             # In traces where it has an effect; not before it was there.
             keeps_images=own.get("keep_weight_images", False),
-            # Refused where it has no effect; not in traces before it was there.
-            peer_stores=own.get("peer_stores", "off") == "on",
         )
 
     def moment_bytes(self, count):
@@ -148,8 +145,7 @@ class Settings:
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"), quantized_gradients=False,
                        feedback=(), schedule=(), adaptive=None, differences=None, keeps_images=False,
-                       peer_stores=False, partition=1, all_gather=all_gather_algorithm,
-                       reduce_scatter=reduce_scatter_algorithm)
+                       partition=1, all_gather=all_gather_algorithm, reduce_scatter=reduce_scatter_algorithm)
 
     def gradient_block(self):
         """The largest block, in values, of all gradient codecs that the configuration names."""

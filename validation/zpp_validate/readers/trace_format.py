@@ -68,6 +68,8 @@ COPY_COLUMNS = {"weight_copies": {"hash": "S"}}
 # Where the run saves itself.
 CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "time_paused": "f s",
                                       "time_writing": "f s"}}
+# Options of earlier versions that this one does not have: the value without an effect.
+REMOVED_OPTIONS = {"peer_stores": "off"}
 # Where the mean of the last weights is evaluated.
 AVERAGED_COLUMNS = {"averaged_weights": {"steps": "u steps", "loss": "f nats per token", "batches": "u micro-batches"}}
 MAY_BE_EMPTY = {"checkpoints", "averaged_weights", "evaluations", "counters", "gpus", "errors", "adaptive_bits",
