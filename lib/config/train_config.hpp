@@ -57,7 +57,6 @@ struct TrainConfig {
   std::size_t train_steps = 10;
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none
   std::size_t evaluation_batches = 4;   ///< micro-batches a rank and evaluation
-  std::size_t averaged_steps = 0;       ///< last steps whose weights are averaged; 0: none
   std::size_t log_interval = 10;        ///< steps between progress lines
   LogStyle log_style = LogStyle::plain;
   bool hash_parameters = true;  ///< the trace holds the hash of the final weights

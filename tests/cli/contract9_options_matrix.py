@@ -475,7 +475,6 @@ class Effects(zpp.TestCase):
                   "--consecutive-hysteresis",  # needs overflows between steps without: the test zero_loss_scale
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
                   "--load-weights", "--gather-weights-on-save",  # gpt2_weights
-                  "--averaged-steps",  # averaged_weights
                   # Steps of so short a run may all choose alike: codec_schedule checks when they do.
                   "--adaptive-bits-interval",
                   "--algorithm-table"}  # needs a sweep: the test algorithm_table

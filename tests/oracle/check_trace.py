@@ -467,7 +467,7 @@ class CheckTrace(unittest.TestCase):
             config = json.loads(attributes["config_json"])
             config["zeropp"][name] = value
             configure(attributes, config)
-        for name, without_effect, used in (("peer_stores", "off", "on"),):
+        for name, without_effect, used in (("peer_stores", "off", "on"), ("averaged_steps", 0, 3)):
             attributes, groups = make(dict(FEATURES))
             given(attributes, name, without_effect)
             write(self.path, attributes, groups)

@@ -54,7 +54,6 @@ class Checker(TraceChecker):
                                                     self.trace.copies_found, self.first)
             volume = self.run.replay([row["skipped"] for row in self.steps],
                                      list(zip(self.evaluations, self.evaluation_batches)), self.first,
-                                     self.averaged_batches(),
                                      self.trace.copies_found)
             self.check_step_bytes(volume)
             self.check_collectives(volume)
@@ -193,23 +192,6 @@ class Checker(TraceChecker):
             else:
                 self.require(math.isnan(row["bits_per_byte"]),
                              f"{where}: bits_per_byte is a number, but the loss is not of bytes")
-
-    def averaged_batches(self):
-        """Of the evaluation of the mean of the last weights: one, after the last step that was asked for; 0: there is
-        none."""
-        wanted = self.config["zeropp"].get("averaged_steps", 0)
-        rows = self.trace.rows("averaged_weights") if wanted else []
-        if len(rows) != int(min(wanted, len(self.steps)) > 0 and not self.interrupted):
-            raise Invalid(f"/averaged_weights has {len(rows)} rows, and averaged_steps is {wanted}")
-        for row in rows:
-            self.require(row["steps"] == min(wanted, len(self.steps)),
-                         f"/averaged_weights is of {row['steps']} steps, of {len(self.steps)} that were done and "
-                         f"{wanted} that were asked for")
-            self.require(row["batches"] == self.evaluation_batches[-1],
-                         f"/averaged_weights has {row['batches']} batches, an evaluation {self.evaluation_batches[-1]}")
-            self.require(math.isfinite(row["loss"]) and not (self.is_likelihood and row["loss"] < 0),
-                         f"/averaged_weights: loss {row['loss']}")
-        return rows[0]["batches"] if rows else 0
 
     def check_data(self):
         data = self.trace.data

@@ -181,10 +181,9 @@ class Run:
             volume.images.updated({unit: self.codecs[unit].weights for unit in self.layout.sharded})
         return total
 
-    def replay(self, skipped, evaluations, first=0, averaged_batches=0, found="none"):
+    def replay(self, skipped, evaluations, first=0, found="none"):
         """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches). `first`: steps of the runs
-        that this one goes on from; `found`: what copies of the weights it goes on from, as in /weight_copies.
-        `averaged_batches`: of an evaluation after all steps, for which every rank is given other weights."""
+        that this one goes on from; `found`: what copies of the weights it goes on from, as in /weight_copies."""
         s = self.settings
         volume = Volume(images=KeptImages(s.updates_encode()) if s.keeps_images else None)
         if s.adaptive and not self.table.chosen:
@@ -196,12 +195,6 @@ class Run:
             self.evaluate(sum(batches for before, batches in evaluations if before == step), volume)
             if step < len(skipped):
                 volume.steps.append(self.step(skipped[step], volume))
-        if averaged_batches:
-            self.whole_units("initial", volume)
-            self.valid.clear()
-            if volume.images:
-                volume.images.forget()
-            self.evaluate(averaged_batches, volume)
         return volume
 
     def begin(self, first, found, volume):
