@@ -226,21 +226,6 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
             "Algorithm of gradient reductions, a name from zpp_info or auto; auto is 2-hop with "
             "qgZ, ordered when deterministic, 2-hop with several nodes of several ranks, 1-hop "
             "with nodes of one rank that send on lanes, native over nccl on one node, else flat"},
-       {.path = "zeropp.algorithm_table",
-        .flag = "--algorithm-table",
-        .field = &c.algorithm_table,
-        .help = "JSON of a zpp_sweep run on the same ranks; auto takes the algorithms that were "
-                "the fastest there for a unit of this model, instead of its own rules; empty: none",
-        // The table is in effect while an algorithm is `auto`: once the algorithms are chosen,
-        // their names are what is in effect.
-        .in_effect =
-            [&c] {
-              return zero::is_automatic(c.zero.all_gather_algorithm) ||
-                     zero::is_automatic(c.zero.reduce_scatter_algorithm) ||
-                     (c.zero.hpz_partition_size > 1 &&
-                      zero::is_automatic(c.zero.secondary_gather_algorithm));
-            },
-        .effect_needs = "an algorithm that is auto"},
        {.path = "zeropp.gradient_dtype",
         .flag = "--gradient-dtype",
         .nicknames = {"accumulate-allreduce-grads-in-fp32", "grad-reduce-in-fp32",

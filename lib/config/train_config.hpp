@@ -47,7 +47,6 @@ struct TrainConfig {
   /// NCCL communicators that carry what a rail sends; 0: by the network (resolve())
   std::size_t rail_lanes = 0;
   /// JSON of zpp_sweep that `auto` chooses algorithms by; empty: by rules (resolve())
-  std::string algorithm_table;
   bool autotune_gemm = false;  ///< the GPU's matrix products run by what was measured as fastest
   /// bytes that a rank may take on its device: what /memory has without `offloaded_*`; 0: no limit
   std::size_t device_memory_limit = 0;

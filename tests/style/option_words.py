@@ -18,7 +18,6 @@ COMPARE = {
     "lib/data/options.hpp": "registered token sources",
     "lib/model/options.hpp": "a registered model",
     "lib/config/checkpoint_options.cpp": "a registered model",
-    "lib/config/algorithm_table.cpp": "the file of a sweep",
     "lib/config/json.cpp": "a configuration file",
     "lib/config/option.cpp": "a configuration file, and flags",
     "lib/config/optimizer_options.cpp": "registered optimizers",
