@@ -110,10 +110,6 @@ std::vector<config::Option> option_table(Options& o) {
        .unit = "GB/s",
        .range = at_least(0)},
       config::gpu_sampling_option(o.gpu_sampling, o.backend),
-      {.path = "fabric",
-       .flag = "--fabric",
-       .field = &o.fabric,
-       .help = "Another name of zpp_fabric, with its flags: zpp_fabric --help has them"},
   };
 }
 
@@ -138,7 +134,7 @@ const std::vector<config::OptionGroup>& option_groups() {
        "Machine",
        "What computes, and what moves bytes.",
        {"node_size", "backend", "transport", "copy_engines", "rail_lanes", "gpu_sampling", "ngpus",
-        "nthreads", "fabric"}}};
+        "nthreads"}}};
   return groups;
 }
 

@@ -57,8 +57,6 @@ struct Options {
   double maximum_seconds = 0.2;
   double link_peak = 0;
   double gpu_sampling = 1;
-
-  bool fabric = false;
 };
 
 /// Every option, bound to `options`, which outlives the table.

@@ -311,10 +311,6 @@ std::string type_name(Dtype dtype) {
 Settings resolve(Options& o, const std::vector<config::Option>& given,
                  const config::Machine& machine, const std::vector<const Collective*>& table) {
   config::check_effects(given);
-  if (o.fabric) {  // main() takes the flag
-    refuse(
-        "fabric in a file is for zpp_sweep --fabric: add the flag, or start zpp_fabric without it");
-  }
   refuse_what_is_not_offered(o);
   time_each_iteration(o);
   choose_backend(o, machine);

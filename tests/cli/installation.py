@@ -32,10 +32,6 @@ class Installation(zpp.TestCase):
         done = zpp.Process([sys.executable, prefix / "bin" / "zpp-validate", "check", self.out / "train.h5"],
                            env=here).end()
         self.assertEqual((done.code, done.stdout.strip(), done.stderr), (zpp.OK, "VALID", ""), done)
-        old = share / "validation" / "check_trace.py"
-        done = zpp.Process([sys.executable, old, self.out / "train.h5"], env=here).end()
-        self.assertEqual((done.code, done.stdout.strip(), done.stderr),
-                         (zpp.OK, "VALID", f"zpp-validate: {old} is now zpp-validate check\n"))
         self.check_ok(zpp.Process([prefix / "bin" / "zpp_plan", "report", self.out / "train.h5",
                                    "--output", self.out]).end())
 

@@ -44,7 +44,6 @@ COMPARE = {
     "apps/plan/savings.cpp": "paths of options",
     "apps/sweep/all_reduce.cpp": "a registered algorithm",
     "apps/sweep/columns.cpp": "a registered group of ranks",
-    "apps/sweep/main.cpp": "a command line",
     "apps/sweep/nccl_flags.cpp": "names of nccl-tests",
     "apps/sweep/resolve.cpp": "lists of nccl-tests' flags",
     "apps/sweep/sweep.cpp": "a codec of a row",

@@ -37,14 +37,6 @@ def help_without(name, module):
                         f"The list of flags needs the module {module}, which {sys.executable} has not."))
 
 
-def command_of_script(path):
-    """The command that has taken the place of the script that `path` names, or None: `path` is that of zpp-validate."""
-    script = path.rpartition("/")[2]
-    if not script.endswith(".py"):
-        return None
-    return next(name for name, command in COMMANDS.items() if command.module.endswith(f".{script.removesuffix('.py')}"))
-
-
 def lost_output(reason):
     return problem.Problem(f"cannot write to standard output: {reason}; what is missing there is lost: free space, or "
                            "send it elsewhere, and start again", problem.IO)
@@ -87,13 +79,8 @@ def main(called):
 
 
 def run(called):
-    """Exit code. `called`: the path of the program, and its words. Scripts that were documented before there was one
-    program are links to it: under such a name it is the command that the script has become."""
+    """Exit code. `called`: the path of the program, and its words."""
     path, *words = called
-    old = command_of_script(path)
-    if old:
-        print(f"{PROGRAM}: {path} is now {PROGRAM} {old}", file=sys.stderr)
-        words = [old, *words]
     if not words:
         print(overview(), file=sys.stderr)
         return problem.USAGE

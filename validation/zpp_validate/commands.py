@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    module: str  # its main(words) is called; the last part of its name is the script that it was before
+    module: str  # its main(words) is called
     example: str  # the words after the command
     summary: str
 

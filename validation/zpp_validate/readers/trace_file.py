@@ -37,7 +37,7 @@ class Trace:
                     return
                 self.app = text(file.attrs.get("app", ""))
                 if "fabric" in file:
-                    self.app = "fabric"  # of zpp_sweep --fabric as well, whose files say sweep
+                    self.app = "fabric"  # also of earlier versions' zpp_sweep --fabric, whose files say sweep
                 if self.app == "plan":
                     self.app += "".join(f" {name}" for name, group in fmt.PLAN_COMMANDS.items() if group in file)
                 is_training = self.app in ("train", "")
