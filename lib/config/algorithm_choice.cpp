@@ -126,21 +126,10 @@ void choose_all_gather(TrainConfig& c, const Machine& machine) {
 }
 
 void choose_secondary_gather(TrainConfig& c, const Machine& machine) {
-  const char* key = "zeropp.secondary_gather_algorithm";
-  std::string& name = c.zero.secondary_gather_algorithm;
-  if (zero::is_automatic(name)) {
-    const std::size_t size = c.zero.hpz_partition_size;
-    const bool inside = size <= static_cast<std::size_t>(machine.ranks_per_node);
-    name = inside && takes_copy_engines(c, machine) ? "direct"
-           : takes_the_vendors(c)                   ? "native"
-                                                    : "flat";
-  }
-  if (find(machine.all_gather, name, key).traits.hierarchical) {
-    refuse(
-        "{} {} runs on all ranks, not inside an hpZ group: choose flat, direct, native or "
-        "native-images",
-        key, name);
-  }
+  const bool inside = c.zero.hpz_partition_size <= static_cast<std::size_t>(machine.ranks_per_node);
+  c.zero.secondary_gather_algorithm = inside && takes_copy_engines(c, machine) ? "direct"
+                                      : takes_the_vendors(c)                   ? "native"
+                                                                               : "flat";
 }
 
 void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,

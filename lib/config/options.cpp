@@ -212,13 +212,6 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs =
             "weights that are gathered over all ranks: no zeropp.weight_differences at "
             "zero_optimization.stage 3, or zero_optimization.stage3_param_persistence_threshold"},
-       {.path = "zeropp.secondary_gather_algorithm",
-        .flag = "--secondary-gather-algorithm",
-        .field = &c.zero.secondary_gather_algorithm,
-        .help = "Algorithm of hpZ's gather, a name from zpp_info or auto; auto is native over nccl "
-                "where nothing is deterministic, else flat",
-        .in_effect = [&c] { return c.zero.hpz_partition_size != 1; },
-        .effect_needs = "zero_optimization.zero_hpz_partition_size above 1"},
        {.path = "zeropp.reduce_scatter_algorithm",
         .flag = "--reduce-scatter-algorithm",
         .field = &c.zero.reduce_scatter_algorithm,
@@ -338,10 +331,6 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .help = "Steps between progress lines",
         .unit = "steps",
         .range = at_least(1)},
-       {.path = "zeropp.log_style",
-        .flag = "--log-style",
-        .field = &c.log_style,
-        .help = "Form of the progress lines: our own, or Megatron's, which its log parsers read"},
        {.path = "zeropp.hash_parameters",
         .flag = "--hash-parameters",
         .field = &c.hash_parameters,

@@ -19,10 +19,6 @@ namespace zeropp::config {
 /// Far beyond any use: every micro-step is planned ahead, in memory.
 constexpr std::size_t kMostAccumulationSteps = 4096;
 
-/// Form of the progress lines.
-enum class LogStyle : std::uint8_t { plain, megatron };
-constexpr auto enum_names(LogStyle) { return name_table("plain", "megatron"); }
-
 struct TrainConfig {
   /// resolve() sets zero.compute, zero.accumulation_steps and zero.seed from the values below.
   zero::Options zero;
@@ -57,8 +53,7 @@ struct TrainConfig {
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none
   std::size_t evaluation_batches = 4;   ///< micro-batches a rank and evaluation
   std::size_t log_interval = 10;        ///< steps between progress lines
-  LogStyle log_style = LogStyle::plain;
-  bool hash_parameters = true;  ///< the trace holds the hash of the final weights
+  bool hash_parameters = true;          ///< the trace holds the hash of the final weights
 };
 
 /// Dtype of weights and of what is computed from them.

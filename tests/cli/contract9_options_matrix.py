@@ -333,12 +333,12 @@ CHANGES = {
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--keep-weight-images": None,
-    "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
+    "--all-gather-algorithm": "flat",
     "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None,
     "--recompute-interval": "2",
     "--cpu-checkpointing": None, "--checkpoint-in-cpu": None, "--deepspeed-activation-checkpointing": None,
     "--max-live-parameters": "0",
-    "--log-style": "megatron", "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
+    "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
     "--model-persistence-threshold": "20000",
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0",
     "--eval-interval": "1", "--eval-iters": "2",
@@ -398,7 +398,7 @@ NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {
 ALONE = {flag: value for flag, value in BASE.items() if flag not in ("--node-size", "--zero-hpz-partition-size")}
 REFUSED_ALONE = {"--adaptive-bits": "would have no effect on 1 rank",
                  "--zero-hpz-partition-size": "the 1 ranks of a node",
-                 **{flag: "zero_hpz_partition_size" for flag in ("--hpz-device", "--secondary-gather-algorithm")}}
+                 "--hpz-device": "zero_hpz_partition_size"}
 
 
 def with_flag(base, flag, value):

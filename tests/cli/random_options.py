@@ -48,7 +48,6 @@ class Table:
         self.codecs = info["codecs"]
         names = {kind: [row["name"] for row in info[kind]] for kind in ("all_gather", "reduce_scatter", "models")}
         self.texts = {"zeropp.all_gather_algorithm": names["all_gather"],
-                      "zeropp.secondary_gather_algorithm": names["all_gather"],
                       "zeropp.reduce_scatter_algorithm": names["reduce_scatter"], "zeropp.model.name": names["models"],
                       "zeropp.data.source": ["markov", "text"], "zeropp.checkpoint.save": ["save"]}
         self.paths = {option["flag"]: option["path"] for option in self.options}

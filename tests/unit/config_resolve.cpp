@@ -129,13 +129,6 @@ TEST(ConfigResolve, ThePlaceOfHpzNeedsHpz) {
               AllOf(HasSubstr("zeropp.hpz_device"), HasSubstr("device"), HasSubstr("cpu")));
 }
 
-TEST(ConfigResolve, AnAutomaticSizeOfHpzTakesAnAlgorithm) {
-  const std::string text = R"({"zero_optimization":{"zero_hpz_partition_size":"auto"},
-                               "zeropp":{"secondary_gather_algorithm":"direct"}})";
-  EXPECT_EQ(resolved(text, machine(2, 2)).zero.secondary_gather_algorithm, "direct");
-  EXPECT_THAT(refusal(text, machine(2, 1)), HasSubstr("zeropp.secondary_gather_algorithm"));
-}
-
 TEST(ConfigResolve, OffloadedParametersNeedAnOffloadedOptimizerAtStageThree) {
   const auto text = [](int stage, const std::string& optimizer, const std::string& own = "") {
     return R"({"zero_optimization":{"stage":)" + std::to_string(stage) + "," + optimizer +

@@ -136,7 +136,6 @@ TEST(ConfigResolve, AutoTakesTheVendorsCollectivesWhereTheyAreTheBaseline) {
   };
   EXPECT_EQ(secondary(""), "native");
   EXPECT_EQ(secondary(R"("deterministic": true)"), "flat");
-  EXPECT_EQ(secondary(R"("secondary_gather_algorithm": "direct")"), "direct");
   EXPECT_EQ(chosen("{}", 1), "native native");
   EXPECT_EQ(chosen("{}", 2), "two-level 2-hop");
   EXPECT_EQ(chosen(R"({"zeropp": {"deterministic": true}})", 1), "flat ordered");
@@ -233,15 +232,6 @@ TEST(ConfigResolve, APipelineNeedsAnAlgorithmThatHasOne) {
   EXPECT_NO_THROW((void)resolved(text("flat", "native", 2, 1), machine(2, 2)));
   EXPECT_NO_THROW((void)resolved(text("native", "flat", 2, 1), machine(2, 2)));
   EXPECT_THAT(refusal(text("native", "native", 2, 2), machine(2, 2)), HasSubstr("no effect"));
-}
-
-TEST(ConfigResolve, AGatherInsideAGroupHasOneLevel) {
-  EXPECT_THAT(refusal(R"({"zero_optimization": {"zero_hpz_partition_size": 2},
-                          "zeropp": {"secondary_gather_algorithm": "two-level"}})",
-                      machine(2, 2)),
-              AllOf(HasSubstr("secondary_gather_algorithm two-level"), HasSubstr("choose flat")));
-  EXPECT_THAT(refusal(R"({"zeropp": {"secondary_gather_algorithm": "flat"}})", machine(2, 2)),
-              HasSubstr("zero_hpz_partition_size"));
 }
 
 TEST(ConfigResolve, OneHopHasOneCodec) {

@@ -30,11 +30,10 @@ const std::vector<std::string> kMayChange{
     // where and how state is kept, sent and computed with
     "zero_optimization.", "zeropp.hpz_device", "zeropp.shard_group_size", "zeropp.error_feedback.",
     "zeropp.measure_quantization_error", "zeropp.all_gather_algorithm",
-    "zeropp.secondary_gather_algorithm", "zeropp.reduce_scatter_algorithm", "zeropp.gradient_dtype",
-    "zeropp.pipeline_depth", "zeropp.deterministic", "zeropp.offload_", "aio.", "bf16.", "fp16.",
-    "zeropp.weight_", "zeropp.keep_weight_images", "zeropp.gradient_codec_",
-    "zeropp.codec_schedule", "zeropp.adaptive_bits.", "zeropp.model.recompute_",
-    "zeropp.model.cpu_checkpointing",
+    "zeropp.reduce_scatter_algorithm", "zeropp.gradient_dtype", "zeropp.pipeline_depth",
+    "zeropp.deterministic", "zeropp.offload_", "aio.", "bf16.", "fp16.", "zeropp.weight_",
+    "zeropp.keep_weight_images", "zeropp.gradient_codec_", "zeropp.codec_schedule",
+    "zeropp.adaptive_bits.", "zeropp.model.recompute_", "zeropp.model.cpu_checkpointing",
     // how the optimizer goes on with it
     "optimizer.params.", "zeropp.decayed_parameters", "zeropp.moments", "gradient_clipping",
     "zeropp.update_in_backward", "scheduler.",

@@ -49,12 +49,18 @@ class Collectives:
         group."""
         partition, element_bytes = self.settings.partition, self.settings.element_bytes
         part = self.layout.shards[unit] * self.topology.size // partition // self.secondary_pieces()
-        algorithm = self.settings.secondary_gather
+        algorithm = self.secondary_algorithm()
         return Collective("all_gather", "weights_secondary", algorithm, "none",
                           self.logical(partition, part, element_bytes),
                           secondary_gather(self.topology, algorithm, partition, part, element_bytes),
                           secondary_messages(self.topology, algorithm, partition, pieces(part, 1, 1)),  # no pipeline
                           "secondary")
+
+    def secondary_algorithm(self):
+        s = self.settings
+        if s.copy_engines and s.partition <= (self.topology.ranks_per_node or 0):
+            return s.secondary_gather or "direct"
+        return s.secondary_gather or ("native" if s.takes_vendors else "flat")
 
     def secondary_pieces(self):
         """Gathers in which a unit is put together from secondary shards: those of a rail's shards, one a node, with

@@ -56,7 +56,9 @@ class Settings:
     accumulation: int  # micro-steps of a step
     all_gather: str
     reduce_scatter: str
-    secondary_gather: str = "flat"
+    secondary_gather: str = ""  # an option of earlier versions; empty: by rule
+    copy_engines: bool = False
+    takes_vendors: bool = False  # where uncompressed weights are gathered inside a group
     optimizer_states: int = 2
     moments: str = "fp32"  # as these are kept
     feedback: tuple = ()  # hops that feed errors back: intra, inter
@@ -97,7 +99,10 @@ class Settings:
             # With weight differences nothing may be gathered over all ranks.
             all_gather=own.get("all_gather_algorithm", "two-level"),
             reduce_scatter=own["reduce_scatter_algorithm"],
-            secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
+            secondary_gather=own.get("secondary_gather_algorithm", ""),
+            copy_engines=own.get("copy_engines") == "on",
+            takes_vendors=(own.get("transport") == "nccl" and not own.get("deterministic", False)
+                           and own.get("pipeline_depth", 1) == 1),
             optimizer_states=optimizer_states(config["optimizer"]),
             moments=own.get("moments", "fp32"),  # where the optimizer has some; not in traces before it was there
             feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
