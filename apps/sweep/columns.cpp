@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "lib/base/in_width.hpp"
+#include "lib/base/text.hpp"
 #include "lib/trace/provenance.hpp"
 
 namespace zeropp::sweep {

@@ -11,7 +11,7 @@
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/sizes.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/back_end_choice.hpp"
 #include "lib/config/refuse.hpp"
 

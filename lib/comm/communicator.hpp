@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/stream.hpp"
@@ -106,5 +107,11 @@ class Communicator {
   /// The messages of an all-to-all of equal pieces, as of exchange_equal().
   [[nodiscard]] Messages equal_pieces(const std::byte* out, std::byte* in, std::size_t bytes) const;
 };
+
+/// Messages to the own rank, which every communicator copies itself: those to `self` that have
+/// bytes, with their receives: they match in order, as they do in MPI. Throws Error(environment)
+/// where sizes differ or a receive is missing.
+std::vector<std::pair<Send, Receive>> self_messages(std::span<const Send> sends,
+                                                    std::span<const Receive> receives, int self);
 
 }  // namespace zeropp::comm

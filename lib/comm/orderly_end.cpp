@@ -2,7 +2,7 @@
 
 #include <future>
 
-#include "lib/comm/within.hpp"
+#include "lib/base/poll.hpp"
 
 namespace zeropp::comm {
 

@@ -18,7 +18,6 @@
 #include "lib/comm/mpi_check.hpp"
 #include "lib/comm/mpi_communicator.hpp"
 #include "lib/comm/mpi_control.hpp"
-#include "lib/comm/mpi_handle.hpp"
 #include "lib/comm/nccl.hpp"
 #include "lib/comm/program_environment.hpp"
 #include "lib/comm/staged_communicator.hpp"

@@ -8,7 +8,7 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/core/enum_names.hpp"
 #include "lib/collective/chunks.hpp"
-#include "lib/comm/fewest_copied.hpp"
+#include "lib/comm/options.hpp"
 
 namespace zeropp::plan {
 

@@ -11,7 +11,6 @@
 #include "lib/app/registries.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/resolve.hpp"
-#include "lib/device/gpu_memory_limit.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/plan/planned_run.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"

@@ -32,7 +32,7 @@ COMPARE = {
     "lib/trace/sinks/json_sink.cpp": "names of the trace's groups",
     "lib/train/checkpoints.cpp": "the trace's own words",
     "lib/zero/optimizer/optimizer_shard.cpp": "which parameters decay, an option of kernels/optim",
-    "lib/zero/plan/image_format.cpp": "registered codecs",
+    "lib/zero/plan/weight_image_memory.cpp": "registered codecs",
     "lib/zero/plan/unit_model.cpp": "names of units",
     "apps/converge/codec_lists.cpp": "a matrix",
     "apps/converge/plan.cpp": "an effective configuration",

@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lib/comm/communicator.hpp"
 #include "lib/comm/in_flight.hpp"
 #include "lib/comm/lanes.hpp"
-#include "lib/comm/self_messages.hpp"
 
 namespace zeropp::comm {
 

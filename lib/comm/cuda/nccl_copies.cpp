@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
-#include "lib/comm/fewest_copied.hpp"
 #include "lib/comm/nccl.hpp"
+#include "lib/comm/options.hpp"
 
 // A process may hold an older NCCL than the one that this was compiled with: PyTorch brings its
 // own. What older versions lack is looked up weakly, so that everything else works with them.

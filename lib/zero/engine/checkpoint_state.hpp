@@ -21,7 +21,6 @@
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/kept_copies.hpp"
-#include "lib/zero/engine/kept_slice.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
 #include "lib/zero/quantization/adaptive_bits.hpp"

@@ -24,7 +24,6 @@
 #include "lib/zero/engine/codec_controller.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/executor.hpp"
-#include "lib/zero/engine/progress.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
 #include "lib/zero/engine/training_step.hpp"
