@@ -7,7 +7,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/base/shown.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp::converge {
 

@@ -13,8 +13,8 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sha256.hpp"
-#include "lib/base/shown.hpp"
 #include "lib/base/standard_output.hpp"
+#include "lib/base/text.hpp"
 #include "lib/comm/flight_record.hpp"
 #include "lib/config/options.hpp"
 

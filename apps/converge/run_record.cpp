@@ -4,7 +4,6 @@ namespace zeropp::trace {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ErrorRow, step, kind, unit_kind, relative_l2, cosine, largest,
                                    norm_ratio)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AveragedRow, steps, loss, batches)
 
 }  // namespace zeropp::trace
 
@@ -40,7 +39,6 @@ void for_each_member(Record& r, const Visit& visit) {
   visit("curve", r.curve);
   visit("evaluations", r.evaluations);
   visit("held_out_parts", r.held_out_parts);
-  visit("averaged", r.averaged);
   visit("errors", r.errors);
   visit("quadratic", r.quadratic);
 }

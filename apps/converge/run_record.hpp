@@ -62,9 +62,8 @@ struct RunRecord {
   bool diverged = false;  ///< INVALID because losses or gradients are not finite
   std::vector<CurveRow> curve;
   std::vector<HeldOutRow> evaluations;
-  std::vector<double> held_out_parts;        ///< losses of the last evaluation, by part of the data
-  std::vector<trace::AveragedRow> averaged;  ///< where the setting averages weights
-  std::vector<trace::ErrorRow> errors;       ///< where the setting measures them
+  std::vector<double> held_out_parts;   ///< losses of the last evaluation, by part of the data
+  std::vector<trace::ErrorRow> errors;  ///< where the setting measures them
   DistanceSummary quadratic;
 };
 

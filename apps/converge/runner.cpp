@@ -118,7 +118,6 @@ class Run {
       record.bits_per_byte = recorder.evaluations.back().bits_per_byte;
       record.held_out_parts = recorder.evaluations.back().parts;
     }
-    record.averaged = recorder.averaged;
     record.errors = recorder.errors;
     add_verdict(recorder, record);
     if (quadratic_) record.quadratic = quadratic_->summary();

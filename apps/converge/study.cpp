@@ -142,20 +142,6 @@ Group parts_group(const std::vector<RunRecord>& runs) {
                   [](const Line& line) { return *line.row; })}};
 }
 
-Group averaged_group(const std::vector<RunRecord>& runs) {
-  using Row = trace::AveragedRow;
-  const auto rows = rows_of(
-      runs, [](const RunRecord& r) -> const auto& { return r.averaged; });
-  return {
-      "averaged_weights",
-      {},
-      {column("run", "", "Row of /runs", rows, &OfRun<Row>::run),
-       column("steps", "steps", "Last steps, the mean of whose weights it is", rows,
-              of(&Row::steps)),
-       column("loss", "nats per token", "On held-out data, with that mean", rows, of(&Row::loss)),
-       column("batches", "micro-batches", "Of one rank", rows, of(&Row::batches))}};
-}
-
 Group errors_group(const std::vector<RunRecord>& runs) {
   using Row = trace::ErrorRow;
   const auto rows = rows_of(
@@ -254,15 +240,10 @@ std::string verdict_of(const Study& study) {
 }
 
 std::vector<Group> groups_of(const Study& study) {
-  std::vector<Group> groups{settings_group(study.plan.rows),
-                            runs_group(study),
-                            steps_group(study.runs),
-                            evaluations_group(study.runs),
-                            parts_group(study.runs),
-                            averaged_group(study.runs),
-                            errors_group(study.runs),
-                            distances_group(study.runs),
-                            distance_summaries_group(study.runs),
+  std::vector<Group> groups{settings_group(study.plan.rows), runs_group(study),
+                            steps_group(study.runs),         evaluations_group(study.runs),
+                            parts_group(study.runs),         errors_group(study.runs),
+                            distances_group(study.runs),     distance_summaries_group(study.runs),
                             checks_group(study.checks)};
   for (const auto& [level, info] : study.data) {
     groups.push_back(trace::describe_data("data_" + level, info));

@@ -7,7 +7,7 @@ namespace zeropp::fabric {
 
 std::vector<config::Option> option_table(Options& o) {
   using config::at_least;
-  std::vector<config::Option> table{
+  return {
       config::node_size_option(o.node_size),
       config::backend_option(o.backend),
       config::transport_option(o.transport),
@@ -34,13 +34,6 @@ std::vector<config::Option> option_table(Options& o) {
        .unit = "seconds",
        .range = at_least(0)},
   };
-  if (o.for_sweep) {
-    table.push_back({.path = "fabric",
-                     .flag = "--fabric",
-                     .field = &o.for_sweep,
-                     .help = "Make this zpp_fabric, a program of its own"});
-  }
-  return table;
 }
 
 void resolve(Options& o, const std::vector<config::Option>& given, const config::Machine& machine) {

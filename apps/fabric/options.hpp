@@ -1,4 +1,4 @@
-// The options of zpp_fabric. Flags and keys are those that zpp_sweep --fabric has as well.
+// The options of zpp_fabric.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,6 @@
 namespace zeropp::fabric {
 
 struct Options {
-  bool for_sweep = false;  ///< called as zpp_sweep --fabric
   std::size_t node_size = 0;
   std::optional<Backend> backend = {};  ///< empty: `auto`, which resolve() decides
   std::optional<comm::Transport> transport = {};

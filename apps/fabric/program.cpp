@@ -1,6 +1,5 @@
 #include "apps/fabric/program.hpp"
 
-#include <string>
 #include <utility>
 
 #include "apps/fabric/options.hpp"
@@ -16,9 +15,6 @@ namespace {
 
 ExitCode run_in(const Options& options, const app::Context& context) {
   const app::OutputLock outputs = app::preflight_outputs(context);
-  if (options.for_sweep) {
-    log::info("--fabric is another name of zpp_fabric, a program of its own with the same flags");
-  }
   const Device device = app::own_device(context, *options.backend);
   Stream stream;
   context.agree_on([&] { stream = device.make_stream("fabric"); });
@@ -31,12 +27,14 @@ ExitCode run_in(const Options& options, const app::Context& context) {
   return survey(options, context, groups, device, stream, outputs);
 }
 
-int run_as(Options options, int argc, char** argv) {
-  const std::string program = options.for_sweep ? "zpp_sweep --fabric" : "zpp_fabric";
-  app::App app{.name = options.for_sweep ? "sweep" : "fabric",
+}  // namespace
+
+int run(int argc, char** argv) {
+  Options options;
+  app::App app{.name = "fabric",
                .summary = "Measures every pair of ranks and every rail, and names what is slow",
-               .examples = {"mpirun -n 8 " + program,
-                            "mpirun -n 4 " + program + " --node-size 2 --json fabric.json"},
+               .examples = {"mpirun -n 8 zpp_fabric",
+                            "mpirun -n 4 zpp_fabric --node-size 2 --json fabric.json"},
                .details =
                    "Latency and bandwidth are measured, and where GPUs, processors and "
                    "network interfaces lie\nis found. A rank, link or rail that is slow "
@@ -53,11 +51,5 @@ int run_as(Options options, int argc, char** argv) {
   app.run = [&](const app::Context& context) { return run_in(options, context); };
   return app::run(std::move(app), argc, argv);
 }
-
-}  // namespace
-
-int run(int argc, char** argv) { return run_as({}, argc, argv); }
-
-int run_for_sweep(int argc, char** argv) { return run_as({.for_sweep = true}, argc, argv); }
 
 }  // namespace zeropp::fabric

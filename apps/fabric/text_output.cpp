@@ -6,7 +6,7 @@
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
 #include "lib/app/placement_output.hpp"
-#include "lib/base/in_width.hpp"
+#include "lib/base/text.hpp"
 #include "lib/trace/provenance.hpp"
 
 namespace zeropp::fabric {

@@ -14,7 +14,7 @@
 #include "lib/base/checked.hpp"
 #include "lib/collective/hop_encode.hpp"
 #include "lib/device/table.hpp"
-#include "lib/zero/plan/image_format.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::kernels {
 

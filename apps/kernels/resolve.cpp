@@ -10,7 +10,7 @@
 #include "apps/kernels/options.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp::kernels {
 

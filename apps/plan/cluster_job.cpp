@@ -75,11 +75,6 @@ comm::Topology topology_on_cluster(ClusterJob& job, const std::vector<config::Op
         "it takes longer than is said: give --bf16 or --fp16, or rates in fp32",
         job.source.file.empty() ? job.source.gpu : job.source.file));
   }
-  if (config.peer_stores == comm::PeerStores::on) {
-    log::warn(
-        "no plan knows how long peer stores take: times are those of zeropp.peer_stores off; "
-        "zpp_sweep --peer-stores on measures them");
-  }
   if (!config::is_given(given, "plan.nodes")) {
     job.job.nodes = job.cluster.nodes;
     log::info(fmt::format("no --nodes: {} node{} planned, as the cluster has", job.job.nodes,

@@ -8,7 +8,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text.hpp"
 #include "lib/base/units.hpp"
 #include "lib/config/options.hpp"
 

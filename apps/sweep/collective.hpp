@@ -122,8 +122,6 @@ bool can_run(const Collective& collective, const Variant& variant);
 bool is_hierarchical(const Collective& collective, std::string_view algorithm);
 bool is_modelled(const Collective& collective, std::string_view algorithm);
 bool runs_in_one_chunk(const Collective& collective, std::string_view algorithm);
-/// A reduction whose ranks send an image to everyone.
-bool reduces_images(const Collective& collective, std::string_view algorithm);
 
 /// Values that a copy through a codec has to give: elements [first, first + length) of `source`'s
 /// buffer.

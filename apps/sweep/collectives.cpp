@@ -45,11 +45,6 @@ bool runs_in_one_chunk(const Collective& collective, std::string_view name) {
   return has(collective, name, &collective::Traits::one_chunk);
 }
 
-bool reduces_images(const Collective& collective, std::string_view name) {
-  return has(collective, name, &collective::Traits::feedback) &&
-         has(collective, name, &collective::Traits::to_everyone);
-}
-
 Expected expected_copy(const Shape& shape, const Variant& variant, const Data& data, int source,
                        std::size_t first, std::size_t length) {
   std::vector<float> values(length);

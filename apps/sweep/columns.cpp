@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "lib/base/in_width.hpp"
+#include "lib/base/text.hpp"
 #include "lib/trace/provenance.hpp"
 
 namespace zeropp::sweep {
@@ -73,10 +73,9 @@ std::string preamble(const Options& options, const Settings& settings,
       repetition.iterations > 0 ? fmt::format("{}", repetition.iterations) : std::string("auto"),
       repetition.aggregated, settings.bench.checks, options.graph);
   text += fmt::format(
-      "# {} on {} over {}{}{}\n#\n# Using devices\n", topology.describe(),
+      "# {} on {} over {}{}\n#\n# Using devices\n", topology.describe(),
       enum_name(*options.backend), enum_name(*options.transport),
-      options.copy_engines == comm::CopyEngines::on ? ", large equal pieces by copy engines" : "",
-      options.peer_stores == comm::PeerStores::on ? ", 1-hop encodes into peers' memory" : "");
+      options.copy_engines == comm::CopyEngines::on ? ", large equal pieces by copy engines" : "");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const trace::RankRow& row = ranks[rank];
     text +=

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/base/lower.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/refuse.hpp"
 
 namespace zeropp::sweep {

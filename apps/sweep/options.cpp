@@ -89,7 +89,6 @@ std::vector<config::Option> option_table(Options& o) {
       config::backend_option(o.backend),
       config::transport_option(o.transport),
       config::copy_engines_option(o.copy_engines),
-      config::peer_stores_option(o.peer_stores, o.copy_engines),
       config::rail_lanes_option(o.rail_lanes),
       number("pipeline_depth", "--pipeline-depth", "", &o.pipeline_depth,
              "Chunks in which a collective is pipelined, so that codecs work while others travel; "
@@ -111,10 +110,6 @@ std::vector<config::Option> option_table(Options& o) {
        .unit = "GB/s",
        .range = at_least(0)},
       config::gpu_sampling_option(o.gpu_sampling, o.backend),
-      {.path = "fabric",
-       .flag = "--fabric",
-       .field = &o.fabric,
-       .help = "Another name of zpp_fabric, with its flags: zpp_fabric --help has them"},
   };
 }
 
@@ -138,8 +133,8 @@ const std::vector<config::OptionGroup>& option_groups() {
       {"machine",
        "Machine",
        "What computes, and what moves bytes.",
-       {"node_size", "backend", "transport", "copy_engines", "peer_stores", "rail_lanes",
-        "gpu_sampling", "ngpus", "nthreads", "fabric"}}};
+       {"node_size", "backend", "transport", "copy_engines", "rail_lanes", "gpu_sampling", "ngpus",
+        "nthreads"}}};
   return groups;
 }
 

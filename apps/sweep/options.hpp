@@ -51,15 +51,12 @@ struct Options {
   std::optional<Backend> backend = {};
   std::optional<comm::Transport> transport = {};
   std::optional<comm::CopyEngines> copy_engines = {};
-  comm::PeerStores peer_stores = comm::PeerStores::off;
   std::size_t rail_lanes = 0;
   std::size_t pipeline_depth = 1;
   std::size_t seed = 1;
   double maximum_seconds = 0.2;
   double link_peak = 0;
   double gpu_sampling = 1;
-
-  bool fabric = false;
 };
 
 /// Every option, bound to `options`, which outlives the table.

@@ -11,7 +11,7 @@
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/sizes.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/back_end_choice.hpp"
 #include "lib/config/refuse.hpp"
 
@@ -249,25 +249,6 @@ void check_variants(const Settings& settings) {
   }
 }
 
-/// Refuses --peer-stores on where nothing that runs encodes into peers' memory (OneHopReduce).
-void check_peer_stores(const Options& o, const Settings& settings, const config::Machine& machine) {
-  if (o.peer_stores == comm::PeerStores::off) return;
-  for (const Collective* collective : settings.collectives) {
-    for (const GroupKind group : settings.groups) {
-      const bool one_node =
-          group == GroupKind::node || (group == GroupKind::world && machine.node_count == 1);
-      for (const Variant& variant : variants(settings, *collective, group)) {
-        const bool encodes = !variant.is_lossless() || variant.depth > 1;
-        if (one_node && encodes && reduces_images(*collective, variant.algorithm)) return;
-      }
-    }
-  }
-  refuse(
-      "--peer-stores on would have no effect: no reduction by 1-hop, or by 2-hop on one node, with "
-      "a codec or a pipeline is chosen; leave it out, or choose reduce_scatter or all_reduce and "
-      "such an algorithm");
-}
-
 void check_groups(const Settings& settings, const config::Machine& machine) {
   if (machine.ranks_per_node > 0) return;
   for (const GroupKind group : settings.groups) {
@@ -330,10 +311,6 @@ std::string type_name(Dtype dtype) {
 Settings resolve(Options& o, const std::vector<config::Option>& given,
                  const config::Machine& machine, const std::vector<const Collective*>& table) {
   config::check_effects(given);
-  if (o.fabric) {  // main() takes the flag
-    refuse(
-        "fabric in a file is for zpp_sweep --fabric: add the flag, or start zpp_fabric without it");
-  }
   refuse_what_is_not_offered(o);
   time_each_iteration(o);
   choose_backend(o, machine);
@@ -375,7 +352,6 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   settings.groups = choose_groups(o.group);
   check_groups(settings, machine);
   check_variants(settings);
-  check_peer_stores(o, settings, machine);
   settings.dtypes = choose_types(o.datatype);
   const bool rooted = std::ranges::any_of(
       settings.collectives, [](const Collective* collective) { return collective->has_root(); });

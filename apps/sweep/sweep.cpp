@@ -49,8 +49,7 @@ class Sweep {
          .device = device_,
          .transport = *options_.transport,
          .rail_lanes = options_.rail_lanes,
-         .copy_engines = options_.copy_engines == comm::CopyEngines::on,
-         .peer_stores = options_.peer_stores == comm::PeerStores::on});
+         .copy_engines = options_.copy_engines == comm::CopyEngines::on});
   }
 
   ExitCode run() {
@@ -277,7 +276,7 @@ app::App description(Options& options, Settings& settings,
       .common_flags = {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--collective",
                        "--codec", "--algorithm", "--group", "--datatype", "--iters", "--run_cycles",
                        "--max-seconds", "--check", "--check-maxbytes", "--node-size", "--backend",
-                       "--transport", "--fabric"},
+                       "--transport"},
       .node_size = &options.node_size,
       .json_flags = "-J,--json,--output_file",
       .timeout_flags = "-T,--timeout",

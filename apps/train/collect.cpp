@@ -100,8 +100,6 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   }
   data.steps = recorder.steps;
   data.evaluations = recorder.evaluations;
-  data.averages = config.averaged_steps > 0;
-  data.averaged = recorder.averaged;
   data.collectives = app::sum_over_ranks(recorder.collectives, control);
   data.timers = timers_of_ranks(recorder.timers, control);
   data.counters = counters_of_ranks(recorder, control);

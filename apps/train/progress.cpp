@@ -38,20 +38,12 @@ Progress::Progress(bool is_root, const config::TrainConfig& config)
     : is_root_(is_root),
       terminal_(is_terminal()),
       steps_(config.train_steps),
-      interval_(config.log_interval) {
-  if (config.log_style == config::LogStyle::megatron)
-    megatron_.emplace(steps_, config.train_batch_size);
-}
+      interval_(config.log_interval) {}
 
 void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) {
   if (!is_root_) return;
   const bool last = steps_done == steps_;
   const bool due = last || steps_done % interval_ == 0;
-  if (megatron_) {
-    megatron_->add(row);
-    if (due) standard_output::print("{}\n", megatron_->take(steps_done));
-    return;
-  }
   if (!terminal_ && !due) return;
   standard_output::print(
       "{}step {}/{}  loss {:.4f}  norm {:.3f}  {:.0f} ms  {:.0f} tokens/s  {} MB across "

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 
-#include "apps/train/megatron_line.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/trace/recorder.hpp"
 
@@ -22,8 +20,7 @@ class Progress {
   bool is_root_;
   bool terminal_;
   std::size_t steps_;
-  std::size_t interval_;                  ///< steps between lines where the output is no terminal
-  std::optional<MegatronLine> megatron_;  ///< in place of our own lines
+  std::size_t interval_;  ///< steps between lines where the output is no terminal
 };
 
 }  // namespace zeropp::train_app

@@ -12,8 +12,8 @@
 #include "lib/app/interrupt.hpp"
 #include "lib/base/file.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/shown.hpp"
 #include "lib/base/standard_output.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/precision.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/train/verdict.hpp"
@@ -78,7 +78,6 @@ ExitCode Trainer::run() {
   if (first > 0 && context_.is_root()) {
     standard_output::print("resuming after step {} of {}\n", first, config_.train_steps);
   }
-  warn_of_averages(first);
   app::GpuSampling sampling(context_, *config_.backend, config_.gpu_sampling);
   session_.run({.end_early = [&](std::uint64_t done,
                                  int interrupt) { return end_early(done, first, interrupt); },
@@ -107,15 +106,6 @@ ExitCode Trainer::run() {
                   recorder.interrupted, first + recorder.steps.size(), config_.train_steps,
                   config_.checkpoint.save.empty() ? "run it whole" : "go on with --load"));
   return ExitCode::requeue;
-}
-
-void Trainer::warn_of_averages(std::uint64_t first) const {
-  const std::uint64_t left = config_.train_steps - first;
-  if (first == 0 || left == 0 || left >= config_.averaged_steps) return;
-  log::warn(
-      fmt::format("the averaged weights are the mean after the last {} steps, not after {}: a "
-                  "checkpoint does not hold the weights after earlier steps",
-                  left, config_.averaged_steps));
 }
 
 /// Whether a signal (or 0) asks to end after `done` steps with a trace of these. Throws AgreedError

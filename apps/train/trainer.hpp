@@ -24,8 +24,6 @@ class Trainer {
   ExitCode run();
 
  private:
-  /// Warns where the run goes on within the steps whose weights are averaged.
-  void warn_of_averages(std::uint64_t first) const;
   bool end_early(std::uint64_t done, std::uint64_t first, int signal);
   /// The trace of the run that this one goes on from stays, under a name of its own. On rank 0.
   void keep_earlier_trace();

@@ -55,9 +55,6 @@ struct Params {
   /// Dtype that encode() rounds fp32 memory to, saturating, before all else; fp32: it does not.
   Dtype rounded = Dtype::fp32;
   Draw draw;  ///< of one encode()
-  /// Shared memory, in bytes, that every thread block of encode() takes on CUDA without needing it:
-  /// fewer of them fill a multiprocessor, and kernels of other streams find room beside them.
-  std::size_t idle_shared = 0;
 };
 
 /// One format, with one set of options, on one back end. Memory views may be fp32, bf16 or fp16.
@@ -118,17 +115,6 @@ class Codec {
   [[nodiscard]] Codec rounding() const {
     Codec copy = *this;
     copy.params_.rounded = memory_;
-    return copy;
-  }
-
-  /// This codec where encode() leaves room on a GPU's multiprocessors to the kernels of other
-  /// streams, for images that are stored over a link that is slower than memory. `shared`: bytes of
-  /// shared memory that a thread block takes for it, at most kMostIdleShared. The bits are the
-  /// same.
-  static constexpr std::size_t kMostIdleShared = std::size_t{46} << 10U;
-  [[nodiscard]] Codec leaving_room(std::size_t shared) const {
-    Codec copy = *this;
-    copy.params_.idle_shared = shared;
     return copy;
   }
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "lib/base/host_name.hpp"
+#include "lib/base/host.hpp"
 #include "lib/comm/nccl.hpp"
 
 namespace zeropp::app {

@@ -11,8 +11,7 @@
 #include <set>
 #include <string_view>
 
-#include "lib/base/affinity.hpp"
-#include "lib/base/host_name.hpp"
+#include "lib/base/host.hpp"
 #include "lib/device/runtime.hpp"
 
 namespace zeropp::app {

@@ -17,7 +17,6 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
                           .gpu_problem = gpus.problem,
                           .all_gather = {},
                           .reduce_scatter = {},
-                          .typical_unit = model::typical_unit,
                           .check_model = model::validate,
                           .check_data = data::validate};
   for (const auto* entry : collective::all_gather_algorithms()) {

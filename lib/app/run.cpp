@@ -11,7 +11,7 @@
 #include "lib/app/registries.hpp"
 #include "lib/app/versions.hpp"
 #include "lib/base/checked.hpp"
-#include "lib/base/host_name.hpp"
+#include "lib/base/host.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/standard_output.hpp"
 #include "lib/base/status.hpp"

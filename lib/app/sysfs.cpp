@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "lib/base/lower.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp::app {
 

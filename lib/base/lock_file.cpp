@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/base/host_name.hpp"
+#include "lib/base/host.hpp"
 
 namespace zeropp {
 

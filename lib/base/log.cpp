@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "lib/base/shown.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp::log {
 namespace {

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <limits>
 
-#include "lib/base/lower.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp {
 

@@ -1,7 +1,10 @@
-// Waiting on the host for something that is asked again and again, against a deadline.
+// Waiting on the host, against a deadline: for something that is asked again and again, and for a
+// call that may never return.
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <optional>
 
 namespace zeropp {
 
@@ -25,5 +28,10 @@ Progress poll(Ask&& ask, Seconds deadline) {
     pause_after(waited);
   }
 }
+
+/// Result of `call`, or nothing where it does not return within `deadline`: it runs on a thread
+/// that may outlive this function, and owns all that it uses. Where no thread can be had, it runs
+/// without a deadline.
+std::optional<bool> within(Seconds deadline, const std::function<bool()>& call);
 
 }  // namespace zeropp

@@ -6,7 +6,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/c/error_guard.hpp"
-#include "lib/comm/self_messages.hpp"
+#include "lib/comm/communicator.hpp"
 #include "lib/device/stream.hpp"
 
 namespace zeropp::c {

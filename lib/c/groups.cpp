@@ -9,7 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/c/callback_communicator.hpp"
 #include "lib/comm/nccl.hpp"
-#include "lib/device/current_gpu.hpp"
+#include "lib/device/runtime.hpp"
 
 namespace zeropp::c {
 

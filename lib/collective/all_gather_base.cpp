@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "lib/collective/description.hpp"
 #include "lib/collective/draws.hpp"
-#include "lib/collective/image_chunks.hpp"
 #include "lib/collective/require.hpp"
 #include "lib/device/stream.hpp"
 

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
+#include "lib/collective/chunks.hpp"
 #include "lib/collective/plan.hpp"
 #include "lib/collective/traits.hpp"
 #include "lib/comm/shape.hpp"
@@ -59,5 +61,11 @@ inline Messages messages_to_others(const comm::GroupShape& group, std::size_t me
 inline Messages messages_along_ring(const comm::GroupShape& group, std::size_t messages) {
   return bytes_along_ring(group, messages);
 }
+
+/// Ranges of the part of an all-gather, in elements, each of which has an image of its own: what
+/// image_chunks() of its runner has (collective.hpp), without a communicator.
+std::vector<Chunk> image_chunks(const Traits& traits, const AllGatherPlan& plan);
+/// Ranges for the all-gather of this name. Throws Error(usage) for an unknown algorithm.
+std::vector<Chunk> image_chunks(std::string_view all_gather, const AllGatherPlan& plan);
 
 }  // namespace zeropp::collective

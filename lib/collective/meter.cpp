@@ -27,8 +27,4 @@ std::unique_ptr<comm::Work> Meter::ring_step(comm::Communicator& group, const st
   });
 }
 
-std::unique_ptr<comm::Work> Meter::stored(comm::PeerMemory& peers, std::size_t bytes) {
-  return counted([&](comm::Bytes& sent) { return peers.stored(bytes, sent); });
-}
-
 }  // namespace zeropp::collective

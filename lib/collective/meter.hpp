@@ -5,9 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
 
 #include "kernels/core/stream.hpp"
 #include "lib/comm/communicator.hpp"
@@ -18,7 +16,7 @@ namespace zeropp::collective {
 class Meter {
  public:
   Meter(trace::Recorder& recorder, const trace::CollectiveRow& keys)
-      : timers_(recorder.timers), counters_(recorder.counters), row_(recorder.collective(keys)) {}
+      : timers_(recorder.timers), row_(recorder.collective(keys)) {}
 
   [[nodiscard]] const trace::CollectiveRow& row() const { return row_; }
 
@@ -27,8 +25,6 @@ class Meter {
     ++row_.calls;
     row_.logical_bytes += logical_bytes;
   }
-  /// Counts a run whose images were encoded into the memory of peers: of all rows together.
-  void count_peer_stores() { ++counters_["peer_store_reductions"]; }
   void count_wire(const comm::Bytes& bytes) {
     row_.wire_bytes_intra += bytes.intra;
     row_.wire_bytes_inter += bytes.inter;
@@ -79,9 +75,6 @@ class Meter {
   [[nodiscard]] std::unique_ptr<comm::Work> ring_step(comm::Communicator& group,
                                                       const std::byte* out, std::byte* in,
                                                       std::size_t bytes, StreamHandle stream);
-  /// Ends a part of an operation on the memory of peers, into which kernels of this rank have
-  /// stored `bytes` for each other rank.
-  [[nodiscard]] std::unique_ptr<comm::Work> stored(comm::PeerMemory& peers, std::size_t bytes);
   /// Starts another transfer, whose bytes the caller counts: `start` returns its Work.
   template <class Start>
   [[nodiscard]] std::unique_ptr<comm::Work> transfer(Start&& start) {
@@ -107,7 +100,6 @@ class Meter {
   }
 
   trace::Timers& timers_;
-  std::map<std::string, std::uint64_t>& counters_;
   trace::CollectiveRow& row_;
 };
 

@@ -1,10 +1,7 @@
 // Reduce-scatter in one hop: every rank encodes each part, an all-to-all brings the images of part
 // r to rank r, which decodes and sums them in rank order in fp32. The own part goes through the
 // codec as well. With error feedback where the plan asks for it. Shared by `1-hop`, `ordered` and
-// the ends of `2-hop` where one of its hops is empty. Where kernels reach the memory of the other
-// ranks (comm::PeerMemory), images are encoded into the places that they arrive at: the same bits
-// and bytes, but none is written here, read and copied. With error feedback, and where nothing is
-// encoded, images are exchanged.
+// the ends of `2-hop` where one of its hops is empty.
 #pragma once
 
 #include <memory>
@@ -58,27 +55,10 @@ class OneHopReduce final : public ReduceScatterBase {
   };
   [[nodiscard]] codec::Layout layout(const Chunk& chunk) const;
 
-  /// Memory of the other ranks that kernels encode images into; null where images are sent as
-  /// messages. The same answer on all ranks.
-  [[nodiscard]] comm::PeerMemory* peers_to_store_into() const;
-  /// Encodes the part of each other rank into that rank's memory.
-  void store_into(comm::PeerMemory& peers);
-  /// Whether the sum lies in the input: writing it would overwrite values that are still to be
-  /// encoded.
-  [[nodiscard]] bool sum_lies_in_input() const;
-  /// Makes stream_ wait until all images of a chunk have arrived.
-  void arrive(Piece& piece);
-  /// Place of the image that comes from this rank: on every rank the same in its workspace.
-  [[nodiscard]] std::byte* own_image(const Piece& piece) const;
-  /// Encodes this rank's values of part `part` of a chunk.
-  void encode_image(const codec::Codec& codec, const Piece& piece, std::size_t part,
-                    std::byte* image, StreamHandle stream) const;
-
   codec::Codec codec_;
   OneHopLayout layout_;
   std::vector<Piece> pieces_;
   HopEncode encode_;
-  bool stores_ = false;  ///< the run encodes into peers' memory
 };
 
 }  // namespace zeropp::collective

@@ -7,8 +7,8 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/collective/all_gather_base.hpp"
+#include "lib/collective/description.hpp"
 #include "lib/collective/entries.hpp"
-#include "lib/collective/image_chunks.hpp"
 #include "lib/collective/require.hpp"
 
 namespace zeropp::collective {

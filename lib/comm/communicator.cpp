@@ -1,5 +1,11 @@
 #include "lib/comm/communicator.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/error.hpp"
+
 namespace zeropp::comm {
 
 GroupShape Communicator::shape() const {
@@ -41,6 +47,24 @@ std::unique_ptr<Work> Communicator::all_gather_in_place(std::byte* pieces, std::
     receives.push_back({pieces + static_cast<std::size_t>(peer) * stride, bytes, peer});
   }
   return exchange(sends, receives, stream, sent);
+}
+
+std::vector<std::pair<Send, Receive>> self_messages(std::span<const Send> sends,
+                                                    std::span<const Receive> receives, int self) {
+  std::vector<std::pair<Send, Receive>> pairs;
+  auto receive = receives.begin();
+  for (const Send& send : sends) {
+    if (send.peer != self) continue;
+    receive = std::find_if(receive, receives.end(),
+                           [&](const Receive& candidate) { return candidate.peer == self; });
+    if (receive == receives.end() || receive->bytes != send.bytes) {
+      throw Error(ExitCode::environment,
+                  fmt::format("{} bytes to the own rank have no receive of that size", send.bytes));
+    }
+    if (send.bytes > 0) pairs.emplace_back(send, *receive);
+    ++receive;
+  }
+  return pairs;
 }
 
 }  // namespace zeropp::comm

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/stream.hpp"
@@ -49,31 +50,6 @@ class RegisteredMemory {
   virtual ~RegisteredMemory() = default;
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
-};
-
-/// Memory of a group's other ranks that kernels of this rank store into over NVLink, in operations
-/// that all ranks of the group begin in the same order. Needs no copy and no kernel of the
-/// transport: what a kernel writes is there already.
-class PeerMemory {
- public:
-  PeerMemory() = default;
-  virtual ~PeerMemory() = default;
-  PeerMemory(const PeerMemory&) = delete;
-  PeerMemory& operator=(const PeerMemory&) = delete;
-
-  /// Address on rank `peer`, another rank, of the place that corresponds to `own` in registered
-  /// memory; kernels of this rank may write there.
-  [[nodiscard]] virtual std::byte* at(const std::byte* own, int peer) const = 0;
-  /// Begins an operation. Returns the stream, one of the group's, that kernels which store into
-  /// others' memory go to: what is enqueued there from now on comes after what `caller` holds so
-  /// far, and after what the streams of all other ranks held when they began this operation. A rank
-  /// lends its memory so by beginning.
-  [[nodiscard]] virtual StreamHandle begin(StreamHandle caller) = 0;
-  /// Ends a part of the operation that was begun last, which all ranks cut into as many parts: what
-  /// that stream holds so far has stored `bytes` into every other rank's memory, which are counted
-  /// as a message to each. Its Work is complete when this rank's stores are done and those of all
-  /// others for the same part have come into this rank's memory.
-  [[nodiscard]] virtual std::unique_ptr<Work> stored(std::size_t bytes, Bytes& sent) = 0;
 };
 
 class Communicator {
@@ -117,12 +93,6 @@ class Communicator {
       std::span<std::byte> /*memory*/) {
     return nullptr;
   }
-  /// Peers' memory that corresponds to `memory`; null where the group has none, or `memory` was not
-  /// registered with it: the same answer on all ranks, which ask for the same places. Lives as long
-  /// as the communicator.
-  [[nodiscard]] virtual PeerMemory* peer_memory(std::span<const std::byte> /*memory*/) {
-    return nullptr;
-  }
 
   /// Starts one of the vendor's own collectives; its bytes are not counted here. Throws
   /// Error(environment) where the views do not fit, or lie where the communicator does not reach.
@@ -137,5 +107,11 @@ class Communicator {
   /// The messages of an all-to-all of equal pieces, as of exchange_equal().
   [[nodiscard]] Messages equal_pieces(const std::byte* out, std::byte* in, std::size_t bytes) const;
 };
+
+/// Messages to the own rank, which every communicator copies itself: those to `self` that have
+/// bytes, with their receives: they match in order, as they do in MPI. Throws Error(environment)
+/// where sizes differ or a receive is missing.
+std::vector<std::pair<Send, Receive>> self_messages(std::span<const Send> sends,
+                                                    std::span<const Receive> receives, int self);
 
 }  // namespace zeropp::comm

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "lib/base/atomic_file.hpp"
-#include "lib/base/host_name.hpp"
+#include "lib/base/host.hpp"
 
 namespace zeropp::comm {
 

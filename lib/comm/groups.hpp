@@ -63,8 +63,6 @@ struct GroupOptions {
   std::size_t rail_lanes = 1;
   /// NCCL only: equal pieces travel inside nodes by copy engines, where memory is registered.
   bool copy_engines = false;
-  /// With copy engines only: reductions encode into the registered memory of other ranks.
-  bool peer_stores = false;
   /// Largest message of MPI; longer ones are split (tests lower it).
   std::size_t max_message_bytes = std::size_t{1} << 30U;
 };

@@ -20,7 +20,7 @@
 #include <string>
 #include <utility>
 
-#include "lib/base/host_name.hpp"
+#include "lib/base/host.hpp"
 #include "lib/comm/mpi_check.hpp"
 
 namespace zeropp::comm {

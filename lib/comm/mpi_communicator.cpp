@@ -6,19 +6,37 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/core/half.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/fault.hpp"
+#include "lib/comm/communicator.hpp"
 #include "lib/comm/mpi_check.hpp"
-#include "lib/comm/mpi_half_sum.hpp"
 #include "lib/comm/mpi_work.hpp"
 #include "lib/comm/pieces.hpp"
-#include "lib/comm/self_messages.hpp"
 
 namespace zeropp::comm {
 
 namespace {
 
 MPI_Datatype type_of(Dtype dtype) { return dtype == Dtype::fp32 ? MPI_FLOAT : MPI_UINT16_T; }
+
+/// Adds values of a 16-bit format, which MPI does not have: they travel as MPI_UINT16_T, and every
+/// addition is done in fp32 and rounded to the format.
+template <class Half, Half (*round)(float)>
+void add_halves(void* in, void* in_out, int* count, MPI_Datatype* /*uint16*/) {
+  const auto* addend = static_cast<const Half*>(in);
+  auto* total = static_cast<Half*>(in_out);
+  for (int i = 0; i < *count; ++i) total[i] = round(to_float(addend[i]) + to_float(total[i]));
+}
+
+/// Sum over `dtype`, bf16 or fp16.
+OpHandle make_half_sum(Dtype dtype) {
+  MPI_Op op = MPI_OP_NULL;
+  check(MPI_Op_create(
+      dtype == Dtype::bf16 ? add_halves<Bf16, round_to_bf16> : add_halves<Fp16, round_to_fp16>,
+      /*commute=*/1, &op));
+  return OpHandle(op);
+}
 
 }  // namespace
 

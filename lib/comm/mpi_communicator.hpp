@@ -14,7 +14,7 @@
 
 #include "lib/comm/communicator.hpp"
 #include "lib/comm/flight_record.hpp"
-#include "lib/comm/mpi_handle.hpp"
+#include "lib/comm/mpi_check.hpp"
 
 namespace zeropp::comm {
 

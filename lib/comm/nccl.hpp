@@ -19,8 +19,6 @@ struct NcclRoutes {
   std::size_t lanes = 1;  ///< communicators that share messages to other nodes (lanes.hpp)
   /// Equal pieces travel inside a node by copy engines, where both ends lie in registered memory.
   bool copy_engines = false;
-  /// Kernels store into the memory of other ranks, where it is registered; with copy_engines only.
-  bool peer_stores = false;
 };
 
 /// Whether this NCCL moves bytes by the GPUs' copy engines, where GPUs reach each other's memory.

@@ -2,7 +2,7 @@
 
 #include <future>
 
-#include "lib/comm/within.hpp"
+#include "lib/base/poll.hpp"
 
 namespace zeropp::comm {
 
@@ -12,8 +12,7 @@ void end_orderly(const std::function<bool()>& finish, Seconds deadline, const Fo
 }
 
 void end_by_force(const ForcedEnd& forced, Seconds deadline) {
-  const auto abort_all = [let_go = forced.let_go, aborts = forced.aborts] {
-    let_go();
+  const auto abort_all = [aborts = forced.aborts] {
     // Where no thread can be had, std::async runs the abort at the wait for it.
     std::vector<std::future<void>> running;
     for (const auto& abort : aborts) running.push_back(std::async(abort));

@@ -13,7 +13,6 @@ namespace zeropp::comm {
 /// End by force of one or several communicators. All but `give_up` run on threads that may outlive
 /// what they were called from, and own all that they use.
 struct ForcedEnd {
-  std::function<void()> let_go;  ///< comes before all aborts: frees what would keep them waiting
   /// Each frees one communicator at once. Runs beside the others, since the work of one
   /// communicator may wait for that of another until both are aborted; may never return.
   std::vector<std::function<void()>> aborts;

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "lib/base/host_name.hpp"
+#include "lib/base/host.hpp"
 #include "lib/device/runtime.hpp"
 
 namespace zeropp::comm {

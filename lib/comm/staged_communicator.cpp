@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lib/base/checked.hpp"
-#include "lib/comm/self_messages.hpp"
+#include "lib/comm/communicator.hpp"
 
 namespace zeropp::comm {
 

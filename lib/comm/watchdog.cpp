@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
-#include "lib/comm/within.hpp"
+#include "lib/base/poll.hpp"
 
 namespace zeropp::comm {
 

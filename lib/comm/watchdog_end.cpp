@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/host_name.hpp"
+#include "lib/base/host.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/poll.hpp"
 #include "lib/comm/flight_file.hpp"
 #include "lib/comm/watchdog.hpp"
-#include "lib/comm/within.hpp"
 
 namespace zeropp::comm {
 

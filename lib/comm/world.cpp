@@ -18,7 +18,6 @@
 #include "lib/comm/mpi_check.hpp"
 #include "lib/comm/mpi_communicator.hpp"
 #include "lib/comm/mpi_control.hpp"
-#include "lib/comm/mpi_handle.hpp"
 #include "lib/comm/nccl.hpp"
 #include "lib/comm/program_environment.hpp"
 #include "lib/comm/staged_communicator.hpp"
@@ -69,8 +68,7 @@ std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle han
     check(MPI_Comm_rank(handle.get(), &rank));
     return make_nccl_communicator(
         name, rank, std::move(links), options.device,
-        {.lanes = lanes, .copy_engines = options.copy_engines, .peer_stores = options.peer_stores},
-        [&](std::span<std::byte> bytes) {
+        {.lanes = lanes, .copy_engines = options.copy_engines}, [&](std::span<std::byte> bytes) {
           check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, handle.get()));
         });
   }
@@ -216,11 +214,6 @@ void check_options(const GroupOptions& options, const Topology& layout, int rank
   if (options.transport != Transport::nccl && options.copy_engines) {
     throw Error(ExitCode::usage,
                 "copy engines serve NCCL only: leave them out, or choose transport nccl");
-  }
-  if (options.peer_stores && !options.copy_engines) {
-    throw Error(ExitCode::usage,
-                "peer stores need the memory that is registered for copy engines: leave them out, "
-                "or choose copy engines");
   }
   if (options.max_message_bytes == 0) {
     throw Error(ExitCode::usage, "the largest message cannot be 0 bytes: give at least 1");

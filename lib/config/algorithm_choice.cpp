@@ -3,28 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "lib/base/nearest.hpp"
-#include "lib/config/algorithm_table.hpp"
 #include "lib/config/codec_choice.hpp"
 #include "lib/config/refuse.hpp"
 
 namespace zeropp::config {
 namespace {
-
-/// Name of the dtype in a sweep's table.
-const char* name_in_table(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::bf16:
-      return "bfloat16";
-    case Dtype::fp16:
-      return "half";
-    case Dtype::fp32:
-      break;
-  }
-  return "float";
-}
 
 const collective::Algorithm& find(const std::vector<collective::Algorithm>& known,
                                   const std::string& name, const char* key) {
@@ -90,72 +75,6 @@ bool takes_copy_engines(const TrainConfig& c, const Machine& machine) {
   return c.copy_engines != comm::CopyEngines::off && missing == nullptr;
 }
 
-/// Choice of `auto` by zeropp.algorithm_table, where that is given.
-class Measured {
- public:
-  /// Refuses a table of another place.
-  Measured(const TrainConfig& c, const Machine& machine) : config_(c), machine_(machine) {
-    if (c.algorithm_table.empty()) return;
-    table_ = AlgorithmTable::read(c.algorithm_table);
-    table_->require_made_on({.world_size = static_cast<std::size_t>(machine.world_size),
-                             .ranks_per_node = static_cast<std::size_t>(machine.ranks_per_node),
-                             .backend = std::string(enum_name(*c.backend)),
-                             .transport = std::string(enum_name(*c.transport)),
-                             .pipeline_depth = c.zero.pipeline_depth,
-                             .copy_engines = takes_copy_engines(c, machine) ? "on" : "off"});
-  }
-
-  /// Fastest algorithm for a whole unit. `codec` is the one on every hop; none: the call is about a
-  /// reduction whose two hops have two codecs.
-  [[nodiscard]] std::optional<std::string> fastest(const std::vector<collective::Algorithm>& known,
-                                                   const char* collective, bool quantized,
-                                                   const std::optional<codec::CodecSpec>& codec,
-                                                   const char* group) const {
-    if (!table_) return std::nullopt;
-    const bool reduces = std::string_view(collective) == "reduce_scatter";
-    const bool feeds_back = config_.zero.error_feedback.hops != zero::FeedbackHops::none;
-    std::vector<std::string> candidates;
-    for (const collective::Algorithm& algorithm : known) {
-      const bool possible = (!algorithm.traits.hierarchical ||
-                             (machine_.ranks_per_node > 0 && std::string_view(group) == kWorld)) &&
-                            (algorithm.traits.any_codec || !quantized) &&
-                            (algorithm.traits.hierarchical || codec) &&
-                            (algorithm.traits.deterministic || !config_.zero.deterministic) &&
-                            (algorithm.traits.feedback || !feeds_back || !reduces) &&
-                            (!algorithm.traits.one_chunk || config_.zero.pipeline_depth == 1);
-      if (possible) candidates.push_back(algorithm.name);
-    }
-    if (candidates.empty()) return std::nullopt;  // what the rules take is refused with the reason
-    if (candidates.size() == 1) return candidates.front();
-    asked_ = true;
-    const Dtype type = compute_dtype(config_);
-    return table_->fastest({.collective = collective,
-                            .codec = quantized && codec ? codec::to_string(*codec) : "none",
-                            .group = group,
-                            .type = name_in_table(type),
-                            .bytes = machine_.typical_unit(config_.model) * size_of(type)},
-                           candidates);
-  }
-
-  /// Refuses a table that decided nothing.
-  void require_asked() const {
-    if (!table_ || asked_) return;
-    refuse(
-        "zeropp.algorithm_table {} has no effect: no algorithm that is auto has several candidates "
-        "in it; leave it out",
-        config_.algorithm_table);
-  }
-
-  static constexpr const char* kWorld = "world";
-  static constexpr const char* kNode = "node";
-
- private:
-  const TrainConfig& config_;
-  const Machine& machine_;
-  std::optional<AlgorithmTable> table_;
-  mutable bool asked_ = false;
-};
-
 /// Images lie in the engine's arena, which is registered; what is gathered in place does at stage
 /// 3, and in one chunk.
 bool gathers_in_offered_memory(const TrainConfig& c) {
@@ -188,18 +107,11 @@ const char* reduce_by_rule(const TrainConfig& c, const Machine& machine) {
   return takes_copy_engines(c, machine) && reduces_in_offered_memory(c) ? "1-hop" : "native";
 }
 
-void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
+void choose_all_gather(TrainConfig& c, const Machine& machine) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   const bool differences = c.zero.refreshes_differences();  // else, or beside them, whole weights
-  if (zero::is_automatic(name)) {
-    const codec::CodecSpec& sent =
-        differences ? c.zero.weight_differences.codec : c.zero.weight_codec;
-    name = measured
-               .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights, sent,
-                        Measured::kWorld)
-               .value_or(gather_by_rule(c, machine));
-  }
+  if (zero::is_automatic(name)) name = gather_by_rule(c, machine);
   const collective::Algorithm& algorithm = find(machine.all_gather, name, key);
   if (algorithm.traits.hierarchical && machine.ranks_per_node == 0) {
     refuse("{} {} {}", key, name, kUnequalNodes);
@@ -213,44 +125,19 @@ void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& m
   }
 }
 
-void choose_secondary_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
-  const char* key = "zeropp.secondary_gather_algorithm";
-  std::string& name = c.zero.secondary_gather_algorithm;
-  if (zero::is_automatic(name)) {
-    const std::size_t size = c.zero.hpz_partition_size;
-    const bool inside = size <= static_cast<std::size_t>(machine.ranks_per_node);
-    const char* const by_rule = inside && takes_copy_engines(c, machine) ? "direct"
-                                : takes_the_vendors(c)                   ? "native"
-                                                                         : "flat";
-    // A sweep's groups are nodes: it says nothing of hpZ groups of another size.
-    const bool node = size > 1 && size == static_cast<std::size_t>(machine.ranks_per_node);
-    name = node ? measured
-                      .fastest(machine.all_gather, "all_gather", false, codec::CodecSpec{},
-                               Measured::kNode)
-                      .value_or(by_rule)
-                : by_rule;
-  }
-  if (find(machine.all_gather, name, key).traits.hierarchical) {
-    refuse(
-        "{} {} runs on all ranks, not inside an hpZ group: choose flat, direct, native or "
-        "native-images",
-        key, name);
-  }
+void choose_secondary_gather(TrainConfig& c, const Machine& machine) {
+  const bool inside = c.zero.hpz_partition_size <= static_cast<std::size_t>(machine.ranks_per_node);
+  c.zero.secondary_gather_algorithm = inside && takes_copy_engines(c, machine) ? "direct"
+                                      : takes_the_vendors(c)                   ? "native"
+                                                                               : "flat";
 }
 
-void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, const Machine& machine,
-                           const Measured& measured) {
+void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
+                           const Machine& machine) {
   const char* key = "zeropp.reduce_scatter_algorithm";
   std::string& name = c.zero.reduce_scatter_algorithm;
   const bool quantized = c.zero.quantized_gradients;
-  if (zero::is_automatic(name)) {
-    const bool one_codec = !quantized || c.zero.gradient_codec_intra == c.zero.gradient_codec_inter;
-    name = measured
-               .fastest(machine.reduce_scatter, "reduce_scatter", quantized,
-                        one_codec ? std::optional(c.zero.gradient_codec_intra) : std::nullopt,
-                        Measured::kWorld)
-               .value_or(reduce_by_rule(c, machine));
-  }
+  if (zero::is_automatic(name)) name = reduce_by_rule(c, machine);
   const collective::Algorithm& algorithm = find(machine.reduce_scatter, name, key);
   if (algorithm.traits.hierarchical && machine.ranks_per_node == 0) {
     refuse("{} {} {}{}", key, name, kUnequalNodes, quantized ? ", or choose 1-hop" : "");
@@ -343,34 +230,6 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
       used && takes_copy_engines(c, whole) ? comm::CopyEngines::on : comm::CopyEngines::off;
 }
 
-/// Whether the first hop of some reduction writes an image of its own (OneHopLayout::zero_copy): in
-/// a codec, in another dtype than that of the gradients, or chunk by chunk.
-bool encodes_gradients(const TrainConfig& c) {
-  const zero::Options& zero = c.zero;
-  const codec::CodecSpec none;
-  return zero.gradient_codec_intra != none || compute_dtype(c) != Dtype::fp32 ||
-         zero.pipeline_depth > 1 || zero.adaptive_bits.values == zero::AdaptedValues::gradients ||
-         std::ranges::any_of(zero.codec_schedule, [&](const zero::CodecEntry& entry) {
-           return entry.gradient_codec_intra.value_or(none) != none;
-         });
-}
-
-/// Refuses peer stores where no reduction encodes into peers' memory (OneHopReduce).
-void check_peer_stores(const TrainConfig& c, const Machine& machine) {
-  if (c.peer_stores == comm::PeerStores::off) return;
-  const collective::Algorithm& reduction =
-      find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "");
-  if (c.copy_engines == comm::CopyEngines::on && machine.node_count == 1 &&
-      c.zero.quantized_gradients && encodes_gradients(c) && reduction.traits.to_everyone &&
-      c.zero.error_feedback.hops == zero::FeedbackHops::none) {
-    return;
-  }
-  refuse(
-      "zeropp.peer_stores on would have no effect: it needs zeropp.copy_engines on, 1-hop or 2-hop "
-      "on one node, and zero_optimization.zero_quantized_gradients without error feedback and, in "
-      "fp32 and one chunk, in another codec than none; leave it out");
-}
-
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
   const bool replicas =
       c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
@@ -414,19 +273,16 @@ void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,
                        const Machine& whole) {
   const bool grouped = config.zero.shard_group_size != zero::kAllRanks;
   const Machine machine = grouped ? shard_group_of(whole, config.zero.shard_group_size) : whole;
-  const Measured measured(config, machine);
-  choose_all_gather(config, machine, measured);
-  choose_secondary_gather(config, machine, measured);
-  choose_reduce_scatter(config, given, machine, measured);
+  choose_all_gather(config, machine);
+  choose_secondary_gather(config, machine);
+  choose_reduce_scatter(config, given, machine);
   choose_feedback_hops(config, machine);
   resolve_codec_choice(
       config, grouped || find(machine.reduce_scatter, config.zero.reduce_scatter_algorithm, "")
                              .traits.hierarchical);
-  measured.require_asked();
   if (!grouped) check_pipeline(config.zero, machine);
   choose_rail_lanes(config, whole, machine);
   settle_copy_engines(config, whole, machine);
-  check_peer_stores(config, machine);
 }
 
 }  // namespace zeropp::config

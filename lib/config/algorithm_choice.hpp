@@ -1,5 +1,5 @@
-// Choice of the collective algorithms that carry weights and gradients: decides `auto`, by rules or
-// by the table of a sweep, and refuses what an algorithm cannot do.
+// Choice of the collective algorithms that carry weights and gradients: decides `auto` by rules,
+// and refuses what an algorithm cannot do.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 namespace zeropp::config {
 
 /// Chooses the algorithms of a configuration whose back end and transport are chosen. `given` says
-/// which options the user set. Reads the file zeropp.algorithm_table. Throws Error(usage).
+/// which options the user set. Throws Error(usage).
 /// Completes and checks, too, what depends on the algorithms: hops of error feedback, codecs by
 /// step and unit (resolve_codec_choice()), pipeline, rail lanes.
 void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,

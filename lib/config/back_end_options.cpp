@@ -39,21 +39,6 @@ Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::s
               "send such; auto: where NCCL can"};
 }
 
-Option peer_stores_option(comm::PeerStores& field,
-                          const std::optional<comm::CopyEngines>& copy_engines,
-                          const std::string& scope) {
-  return {.path = scope + "peer_stores",
-          .flag = "--peer-stores",
-          .field = &field,
-          .help =
-              "Encode what 1-hop sends, and 2-hop on one node, into the memory of the GPUs that "
-              "sum it, over NVLink, for reductions by themselves; a step of training took longer "
-              "with it, 134.8 ms in place of 128.2, of 9.4 * 10^9 parameters on two H200; off: "
-              "encode it in the own memory, and copy",
-          .in_effect = [&copy_engines] { return copy_engines != comm::CopyEngines::off; },
-          .effect_needs = scope.empty() ? "--copy-engines on" : scope + "copy_engines on"};
-}
-
 Option rail_lanes_option(std::size_t& field, const std::string& scope) {
   return {.path = scope + "rail_lanes",
           .flag = "--rail-lanes",

@@ -17,10 +17,6 @@ namespace zeropp::config {
 Option backend_option(std::optional<Backend>& field, const std::string& scope = "");
 Option transport_option(std::optional<comm::Transport>& field, const std::string& scope = "");
 Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::string& scope = "");
-/// Option that is without effect where `copy_engines`, which outlives the option, is off.
-Option peer_stores_option(comm::PeerStores& field,
-                          const std::optional<comm::CopyEngines>& copy_engines,
-                          const std::string& scope = "");
 Option rail_lanes_option(std::size_t& field, const std::string& scope = "");
 Option node_size_option(std::size_t& field, const std::string& scope = "");
 /// Option that is without effect where `backend`, which outlives the option, is the host.

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lib/base/nearest.hpp"
-#include "lib/base/shown.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/refuse.hpp"
 #include "lib/config/shown_value.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "lib/base/lower.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/refuse.hpp"
 #include "lib/config/shown_value.hpp"
 

@@ -9,9 +9,8 @@
 #include <set>
 
 #include "lib/base/error.hpp"
-#include "lib/base/lower.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/base/shown.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/aliases.hpp"
 #include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/options.hpp"

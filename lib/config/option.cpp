@@ -13,8 +13,8 @@
 #include <type_traits>
 
 #include "lib/base/error.hpp"
-#include "lib/base/lower.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/shown_value.hpp"
 
 namespace zeropp::config {

@@ -212,13 +212,6 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs =
             "weights that are gathered over all ranks: no zeropp.weight_differences at "
             "zero_optimization.stage 3, or zero_optimization.stage3_param_persistence_threshold"},
-       {.path = "zeropp.secondary_gather_algorithm",
-        .flag = "--secondary-gather-algorithm",
-        .field = &c.zero.secondary_gather_algorithm,
-        .help = "Algorithm of hpZ's gather, a name from zpp_info or auto; auto is native over nccl "
-                "where nothing is deterministic, else flat",
-        .in_effect = [&c] { return c.zero.hpz_partition_size != 1; },
-        .effect_needs = "zero_optimization.zero_hpz_partition_size above 1"},
        {.path = "zeropp.reduce_scatter_algorithm",
         .flag = "--reduce-scatter-algorithm",
         .field = &c.zero.reduce_scatter_algorithm,
@@ -226,21 +219,6 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
             "Algorithm of gradient reductions, a name from zpp_info or auto; auto is 2-hop with "
             "qgZ, ordered when deterministic, 2-hop with several nodes of several ranks, 1-hop "
             "with nodes of one rank that send on lanes, native over nccl on one node, else flat"},
-       {.path = "zeropp.algorithm_table",
-        .flag = "--algorithm-table",
-        .field = &c.algorithm_table,
-        .help = "JSON of a zpp_sweep run on the same ranks; auto takes the algorithms that were "
-                "the fastest there for a unit of this model, instead of its own rules; empty: none",
-        // The table is in effect while an algorithm is `auto`: once the algorithms are chosen,
-        // their names are what is in effect.
-        .in_effect =
-            [&c] {
-              return zero::is_automatic(c.zero.all_gather_algorithm) ||
-                     zero::is_automatic(c.zero.reduce_scatter_algorithm) ||
-                     (c.zero.hpz_partition_size > 1 &&
-                      zero::is_automatic(c.zero.secondary_gather_algorithm));
-            },
-        .effect_needs = "an algorithm that is auto"},
        {.path = "zeropp.gradient_dtype",
         .flag = "--gradient-dtype",
         .nicknames = {"accumulate-allreduce-grads-in-fp32", "grad-reduce-in-fp32",
@@ -319,7 +297,6 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .binary_suffix = true},
        gpu_sampling_option(c.gpu_sampling, c.backend, scope),
        copy_engines_option(c.copy_engines, scope),
-       peer_stores_option(c.peer_stores, c.copy_engines, scope),
        rail_lanes_option(c.rail_lanes, scope),
        node_size_option(c.node_size, scope),
        {.path = "zeropp.seed",
@@ -347,14 +324,6 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .range = at_least(1),
         .in_effect = [&c] { return c.evaluation_interval > 0; },
         .effect_needs = "zeropp.evaluation_interval"},
-       {.path = "zeropp.averaged_steps",
-        .flag = "--averaged-steps",
-        .field = &c.averaged_steps,
-        .help = "Steps at the end whose weights are averaged on the host, for one more evaluation, "
-                "in 12 bytes of its memory for each master weight of a rank; 0: none",
-        .unit = "steps",
-        .in_effect = [&c] { return c.evaluation_interval > 0; },
-        .effect_needs = "zeropp.evaluation_interval"},
        {.path = "zeropp.log_interval",
         .flag = "--log-interval",
         .nicknames = {"log-every", "log-steps", "logging-steps"},
@@ -362,10 +331,6 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .help = "Steps between progress lines",
         .unit = "steps",
         .range = at_least(1)},
-       {.path = "zeropp.log_style",
-        .flag = "--log-style",
-        .field = &c.log_style,
-        .help = "Form of the progress lines: our own, or Megatron's, which its log parsers read"},
        {.path = "zeropp.hash_parameters",
         .flag = "--hash-parameters",
         .field = &c.hash_parameters,

@@ -252,11 +252,6 @@ void check_weight_differences(const TrainConfig& config, const Machine& machine)
         "to the weights that the model computes with, in {}: set the stage to 3, or leave it out",
         zero.stage, name_of(compute));
   }
-  if (config.averaged_steps > 0) {
-    refuse(
-        "zeropp.weight_differences and zeropp.averaged_steps, which gives copies weights that no "
-        "difference leads to: leave one of them out");
-  }
 }
 
 void check_update_in_backward(const TrainConfig& c) {

@@ -1,6 +1,6 @@
 // Resolution of a configuration, from what was asked to what will run: decides `auto`, completes
 // the batch triple, and refuses every combination that does not exist. A function of its arguments
-// and of the file zeropp.algorithm_table alone.
+// alone.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,6 @@ struct Machine {
   std::string gpu_problem;    ///< unless own_gpus: what is missing, and the remedy
   std::vector<collective::Algorithm> all_gather;
   std::vector<collective::Algorithm> reduce_scatter;
-  /// Parameters of a unit as most are: what a gather and a reduction move at a time.
-  std::function<std::size_t(const model::Options&)> typical_unit;
   /// Throw Error(usage) for a model or a token source that does not exist or cannot be as asked.
   std::function<void(const model::Options&)> check_model;
   std::function<void(const data::Options&)> check_data;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lib/base/shown.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp::config {
 

@@ -19,10 +19,6 @@ namespace zeropp::config {
 /// Far beyond any use: every micro-step is planned ahead, in memory.
 constexpr std::size_t kMostAccumulationSteps = 4096;
 
-/// Form of the progress lines.
-enum class LogStyle : std::uint8_t { plain, megatron };
-constexpr auto enum_names(LogStyle) { return name_table("plain", "megatron"); }
-
 struct TrainConfig {
   /// resolve() sets zero.compute, zero.accumulation_steps and zero.seed from the values below.
   zero::Options zero;
@@ -44,11 +40,9 @@ struct TrainConfig {
   std::optional<Backend> backend = {};
   std::optional<comm::Transport> transport = {};
   std::optional<comm::CopyEngines> copy_engines = {};
-  comm::PeerStores peer_stores = comm::PeerStores::off;
   /// NCCL communicators that carry what a rail sends; 0: by the network (resolve())
   std::size_t rail_lanes = 0;
   /// JSON of zpp_sweep that `auto` chooses algorithms by; empty: by rules (resolve())
-  std::string algorithm_table;
   bool autotune_gemm = false;  ///< the GPU's matrix products run by what was measured as fastest
   /// bytes that a rank may take on its device: what /memory has without `offloaded_*`; 0: no limit
   std::size_t device_memory_limit = 0;
@@ -58,10 +52,8 @@ struct TrainConfig {
   std::size_t train_steps = 10;
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none
   std::size_t evaluation_batches = 4;   ///< micro-batches a rank and evaluation
-  std::size_t averaged_steps = 0;       ///< last steps whose weights are averaged; 0: none
   std::size_t log_interval = 10;        ///< steps between progress lines
-  LogStyle log_style = LogStyle::plain;
-  bool hash_parameters = true;  ///< the trace holds the hash of the final weights
+  bool hash_parameters = true;          ///< the trace holds the hash of the final weights
 };
 
 /// Dtype of weights and of what is computed from them.

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "lib/base/lower.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/base/shown.hpp"
+#include "lib/base/text.hpp"
 #include "lib/config/aliases.hpp"
 #include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/refuse.hpp"

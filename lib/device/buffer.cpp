@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.hpp"
-#include "lib/device/out_of_memory.hpp"
 #include "lib/device/runtime.hpp"
 
 namespace zeropp {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "kernels/core/view.hpp"
+#include "lib/base/error.hpp"
 
 namespace zeropp {
 
@@ -46,6 +47,18 @@ class Buffer {
   std::unique_ptr<std::byte, Release> memory_{nullptr, Release{0, MemoryKind::host, false}};
   std::size_t bytes_ = 0;
   MemoryKind kind_ = MemoryKind::host;
+};
+
+/// Error with exit code `environment`; the message is one line, as of any Error.
+class OutOfMemory : public Error {
+ public:
+  OutOfMemory(MemoryKind kind, const std::string& message)
+      : Error(ExitCode::environment, message), kind_(kind) {}
+  /// Kind of the memory that ran out.
+  [[nodiscard]] MemoryKind kind() const { return kind_; }
+
+ private:
+  MemoryKind kind_;
 };
 
 }  // namespace zeropp

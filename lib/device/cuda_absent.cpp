@@ -1,7 +1,5 @@
 // Functions of lib/device/cuda for a build without CUDA.
 #include "lib/base/error.hpp"
-#include "lib/device/current_gpu.hpp"
-#include "lib/device/gpu_memory_limit.hpp"
 #include "lib/device/range.hpp"
 #include "lib/device/runtime.hpp"
 

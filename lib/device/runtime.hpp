@@ -92,4 +92,12 @@ std::size_t gpu_memory_used();
 /// "CUDA runtime 13.0, driver 13.0, NCCL 2.28.3"; empty in a build without CUDA.
 std::string cuda_versions();
 
+/// GPU of the calling thread, as an index of visible_gpus(). Throws Error(environment) where there
+/// is none.
+int current_gpu();
+
+/// Limits the GPU memory of all buffers of this process to so many bytes (0: no limit): making a
+/// buffer that would exceed it fails. No effect in a build without CUDA.
+void limit_gpu_memory(std::size_t bytes);
+
 }  // namespace zeropp

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "kernels/core/host_runtime.hpp"
-#include "lib/base/affinity.hpp"
+#include "lib/base/host.hpp"
 
 namespace zeropp {
 

@@ -22,7 +22,6 @@ struct Entry {
   std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
   /// The vocabulary of the sizing is the effective one.
   Description (*describe)(const Options&, const Sizing&);
-  std::size_t (*typical_unit)(const Options&);
   /// `vocab_size` is the effective one.
   std::vector<LayerFlops> (*layer_flops)(const Options&, std::size_t vocab_size,
                                          std::size_t micro_batch);
@@ -63,13 +62,9 @@ void require_host(const Context& context) {
   throw Error(ExitCode::usage, "model quadratic runs on the host only: use the host back end");
 }
 
-std::size_t transformer_block(const Options& options) {
-  return transformer_units(options, 1)[1].parameters();
-}
-
 const Entry kModels[] = {
-    {"encoder", make<Encoder>, describe<Encoder>, transformer_block, layer_flops_of<Encoder>},
-    {"gpt", make<Gpt>, describe<Gpt>, transformer_block, layer_flops_of<Gpt>},
+    {"encoder", make<Encoder>, describe<Encoder>, layer_flops_of<Encoder>},
+    {"gpt", make<Gpt>, describe<Gpt>, layer_flops_of<Gpt>},
     // num_layers units of hidden_size parameters
     {"quadratic",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
@@ -86,7 +81,6 @@ const Entry kModels[] = {
            .hardware_flops_per_token =
                quadratic_flops(options.num_layers * options.hidden_size) / tokens};
      },
-     [](const Options& options) { return options.hidden_size; },
      [](const Options& options, std::size_t, std::size_t micro_batch) {
        const double flops = quadratic_flops(options.hidden_size) /
                             static_cast<double>(micro_batch * options.seq_length);
@@ -114,10 +108,6 @@ Given with_effective_vocab(const Options& options, const Given& context) {
 }
 
 }  // namespace
-
-std::size_t typical_unit(const Options& options) {
-  return entry(options.name).typical_unit(options);
-}
 
 std::vector<std::string_view> model_names() {
   std::vector<std::string_view> names;

@@ -18,10 +18,6 @@ std::vector<std::string_view> model_names();
 /// divide the hidden size.
 void validate(const Options& options);
 
-/// Parameters of a unit as most of this model's are: of a transformer's block. The options are
-/// validated.
-std::size_t typical_unit(const Options& options);
-
 /// The vocabulary that a model gets: options.vocab_size, or the source's when that is 0. Throws
 /// Error(usage) when it is smaller than the source's.
 std::size_t effective_vocab_size(const Options& options, std::size_t source_vocab_size);

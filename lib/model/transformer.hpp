@@ -16,6 +16,7 @@
 // Initialisation as GPT-2: normal 0.02, projections into the residual stream 0.02 / sqrt(2 L).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kernels/nn/nn_ops.hpp"
@@ -23,13 +24,26 @@
 #include "lib/model/context.hpp"
 #include "lib/model/kept_inputs.hpp"
 #include "lib/model/options.hpp"
-#include "lib/model/product_timer.hpp"
 #include "lib/model/transformer_activations.hpp"
 #include "lib/model/transformer_sizes.hpp"
 #include "lib/model/transformer_units.hpp"
+#include "lib/trace/recorder.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::model {
+
+/// Puts the matrix products of the network's operations under Category::matmul of the trace's
+/// timers. The caller holds a Category::nn scope around the operations.
+class ProductTimer final : public nn::ProductObserver {
+ public:
+  explicit ProductTimer(trace::Timers& timers) : timers_(timers) {}
+  void enter() override { scope_.emplace(timers_, trace::Timers::Category::matmul); }
+  void leave() override { scope_.reset(); }
+
+ private:
+  trace::Timers& timers_;
+  std::optional<trace::Timers::Scope> scope_;
+};
 
 class Transformer : public zero::UnitModel {
  public:

@@ -8,7 +8,7 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/core/enum_names.hpp"
 #include "lib/collective/chunks.hpp"
-#include "lib/comm/fewest_copied.hpp"
+#include "lib/comm/options.hpp"
 
 namespace zeropp::plan {
 
@@ -40,9 +40,8 @@ class Links {
                (locals_ - 1) * bytes / rate);
   }
   /// In an exchange inside a node copy engines bring the rank's own part to its place as well, in
-  /// memory and behind the others: with it an exchange of 256 MiB to 4 GiB on four H200 takes what
-  /// was measured within 4 %, without it 4 to 8 % less (results/4x-NVIDIA-H200/peer-stores).
-  /// Kernels copy it beside the transfer.
+  /// memory and after the others: with it an exchange of 256 MiB to 4 GiB on four H200 takes what
+  /// was measured within 4 %, without it 4 to 8 % less. Kernels copy it beside the transfer.
   void own_part(Stages& stages, double bytes) const {
     if (group_.nodes > 1 || group_.ranks_per_node == 1 || !copied(bytes)) return;
     stages.add(Resource::none, kernel_seconds(2 * bytes, group_.cluster));

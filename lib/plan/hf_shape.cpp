@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "lib/base/error.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp::plan {
 

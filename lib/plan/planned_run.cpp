@@ -4,8 +4,8 @@
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
 #include "lib/plan/saturating.hpp"
-#include "lib/zero/plan/feedback_memory.hpp"
 #include "lib/zero/plan/measurement.hpp"
+#include "lib/zero/plan/state_memory.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::plan {

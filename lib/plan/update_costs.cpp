@@ -4,7 +4,6 @@
 #include "kernels/optim/registry.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/offload_costs.hpp"
-#include "lib/zero/plan/image_format.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
 

@@ -191,16 +191,6 @@ Group evaluations(const TraceData& t) {
            column("batches", "micro-batches", "Of one rank", rows, &EvaluationRow::batches)}};
 }
 
-Group averaged_weights(const TraceData& t) {
-  const auto& rows = t.averaged;
-  return {"averaged_weights",
-          {},
-          {column("steps", "steps", "Last steps, the mean of whose weights it is", rows,
-                  &AveragedRow::steps),
-           column("loss", "nats per token", "On held-out data", rows, &AveragedRow::loss),
-           column("batches", "micro-batches", "Of one rank", rows, &AveragedRow::batches)}};
-}
-
 Group collectives(const TraceData& t) {
   const auto& rows = t.collectives;
   using Row = CollectiveRow;
@@ -366,7 +356,6 @@ Document describe(const TraceData& trace) {
   if (!trace.copies.empty()) document.groups.push_back(weight_copies(trace));
   if (!trace.codecs.empty()) document.groups.push_back(codecs(trace));
   if (trace.width_budget > 0) document.groups.push_back(adaptive_bits(trace));
-  if (trace.averages) document.groups.push_back(averaged_weights(trace));
   if (trace.saves) document.groups.push_back(checkpoints(trace));
   return document;
 }

@@ -113,13 +113,6 @@ struct EvaluationRow {
   std::vector<double> parts = {};
 };
 
-/// The evaluation after the last step, with the mean of the weights of several steps.
-struct AveragedRow {
-  std::uint64_t steps = 0;    ///< whose weights it averages: the last ones
-  double loss = 0;            ///< nats a token, held-out
-  std::uint64_t batches = 0;  ///< micro-batches of one rank
-};
-
 /// A unit as the engine sees it.
 struct UnitRow {
   std::string name;
@@ -174,7 +167,6 @@ struct Recorder {
   std::deque<CollectiveRow> collectives;  ///< deque: rows keep their address
   std::vector<StepRow> steps;
   std::vector<EvaluationRow> evaluations;
-  std::vector<AveragedRow> averaged;       ///< one at most
   std::vector<CheckpointRow> checkpoints;  ///< where the run saves itself
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;  ///< where the engine measures them

@@ -107,8 +107,6 @@ struct TraceData {
   std::vector<LayerRow> layers;
   std::vector<StepRow> steps;  ///< bytes as sums over ranks
   std::vector<EvaluationRow> evaluations;
-  bool averages = false;  ///< the run is to have a group /averaged_weights
-  std::vector<AveragedRow> averaged;
   std::vector<CollectiveRow> collectives;  ///< bytes as sums over ranks
   std::vector<TimerRow> timers;
   std::map<std::string, std::uint64_t> counters;

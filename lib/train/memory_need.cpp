@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lib/app/registries.hpp"
-#include "lib/device/gpu_memory_limit.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/plan/memory_remedies.hpp"
 #include "lib/plan/planned_run.hpp"

@@ -8,7 +8,7 @@
 
 #include "lib/comm/topology.hpp"
 #include "lib/config/train_config.hpp"
-#include "lib/device/out_of_memory.hpp"
+#include "lib/device/buffer.hpp"
 
 namespace zeropp::train {
 

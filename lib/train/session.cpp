@@ -101,8 +101,7 @@ void Session::make_groups() {
   comm::GroupOptions options{.device = device_,
                              .transport = *config_.transport,
                              .rail_lanes = config_.rail_lanes,
-                             .copy_engines = config_.copy_engines == comm::CopyEngines::on,
-                             .peer_stores = config_.peer_stores == comm::PeerStores::on};
+                             .copy_engines = config_.copy_engines == comm::CopyEngines::on};
   // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
   const bool gather_levels =
       collective::find_all_gather(config_.zero.all_gather_algorithm).traits.hierarchical;
@@ -119,7 +118,6 @@ void Session::make_groups() {
       (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
   options.levels = gather_levels || config_.zero.exchanges_differences();
-  options.peer_stores = false;  // which reductions alone make
   if (config_.zero.has_secondary())
     options.secondary_size = static_cast<int>(config_.zero.hpz_partition_size);
   groups_ = context_.world().make_groups(options);
@@ -139,16 +137,11 @@ void Session::run(const Watch& watch, std::uint64_t first) {
     if (watch.stepped) watch.stepped(done, recorder_.steps.back());
     if (!goes_on) break;
     const bool last = done == config_.train_steps;
-    if (config_.train_steps - done < config_.averaged_steps) averaged_.add(*engine_);
     if (interval > 0 && (last || done % interval == 0)) {
       evaluate(done, watch);
       // An evaluation may be long: a signal in it ends the run before the next step.
       interrupt_ = app::more_pressing(interrupt_, app::agreed_interrupt(context_.control()));
     }
-  }
-  // A run that goes on from its end has no step whose weights could be averaged.
-  if (averaged_.count() > 0 && done == config_.train_steps && !recorder_.gave_up) {
-    evaluate_averaged();
   }
   const zero::UpdateTimes own = engine_->update_times();
   std::array<double, 3> slowest{own.optimizer, own.offload, own.gather};
@@ -206,37 +199,22 @@ void Session::keep(const zero::UpdateTimes& times) {
   row.time_gather += times.gather;
 }
 
-std::vector<double> Session::held_out_sums(std::size_t parts) {
-  // Micro-batches of a part lie side by side: the same tokens at any number of ranks where the
-  // batch of all is the same.
-  std::vector<double> sums(1 + parts, 0.0);
+void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {
+  const std::size_t parts = std::min(kParts, evaluation_batches_);
+  std::vector<double> sums(1 + parts, 0.0);  // of all batches, then of each part
+  std::vector<std::size_t> batches(parts, 0);
   for (std::size_t index = 0; index < evaluation_batches_; ++index) {
     sampler_->held_out(index, data_rank_, batch_);
     const double loss =
         engine_->evaluate({batch_.sequences, batch_.length, batch_.tokens, batch_.targets});
+    // Micro-batches of a part lie side by side: the same tokens at any number of ranks where the
+    // batch of all is the same.
+    const std::size_t part = index * parts / evaluation_batches_;
     sums[0] += loss;
-    sums[1 + index * parts / evaluation_batches_] += loss;
+    sums[1 + part] += loss;
+    ++batches[part];
   }
   context_.control().all_reduce_sum(sums);
-  return sums;
-}
-
-void Session::evaluate_averaged() {
-  averaged_.use_mean(*engine_);
-  const double sum = held_out_sums(1).front();
-  averaged_.use_last(*engine_);
-  recorder_.averaged.push_back(
-      {averaged_.count(), sum / static_cast<double>(evaluation_batches_ * data_rank_.world_size),
-       evaluation_batches_});
-}
-
-void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {
-  const std::size_t parts = std::min(kParts, evaluation_batches_);
-  const std::vector<double> sums = held_out_sums(parts);
-  std::vector<std::size_t> batches(parts, 0);
-  for (std::size_t index = 0; index < evaluation_batches_; ++index) {
-    ++batches[index * parts / evaluation_batches_];
-  }
   const double mean = sums[0] / static_cast<double>(evaluation_batches_ * data_rank_.world_size);
   std::vector<double> means;
   for (std::size_t part = 0; part < parts; ++part) {

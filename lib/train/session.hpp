@@ -15,7 +15,6 @@
 #include "lib/data/sampler.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/train/averaged_weights.hpp"
 #include "lib/zero/engine/engine.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
@@ -58,11 +57,6 @@ class Session {
   /// Adds the times of the norm and the update to the last recorded step.
   void keep(const zero::UpdateTimes& times);
   void evaluate(std::uint64_t steps_done, const Watch& watch);
-  /// Evaluates the mean of the weights after the last steps, then restores the last weights.
-  void evaluate_averaged();
-  /// Returns sums of losses over all ranks: of all held-out batches, then of each of `parts` parts
-  /// of them.
-  [[nodiscard]] std::vector<double> held_out_sums(std::size_t parts);
 
   const config::TrainConfig& config_;
   const app::Context& context_;
@@ -74,7 +68,6 @@ class Session {
   std::unique_ptr<data::Sampler> sampler_;
   std::unique_ptr<zero::UnitModel> model_;
   std::unique_ptr<zero::Engine> engine_;
-  AveragedWeights averaged_;
   data::TokenBatch batch_;
   int interrupt_ = 0;  ///< signal that any rank had got when the last step ended, or 0
   std::size_t evaluation_batches_ = 0;  ///< micro-batches a rank and evaluation, as the data allows

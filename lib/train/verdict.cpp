@@ -38,12 +38,6 @@ std::optional<std::string> divergence(const trace::Recorder& recorder) {
       return fmt::format("the held-out loss after {} steps is not finite", evaluation.step);
     }
   }
-  for (const trace::AveragedRow& averaged : recorder.averaged) {
-    if (!std::isfinite(averaged.loss)) {
-      return fmt::format("the held-out loss of the mean of the last {} weights is not finite",
-                         averaged.steps);
-    }
-  }
   if (recorder.steps.empty() || !recorder.interrupted.empty()) return std::nullopt;
   // A skipped step is an incident; training that ends in one has diverged. A dynamic loss scale
   // skips steps on its way, but not all of them.

@@ -40,7 +40,7 @@ RUNS = {
     "images by the vendor's all-gather":
         (4, ["--node-size", "2", "--zero-quantized-weights", "--all-gather-algorithm", "native-images",
              "--pipeline-depth", "3",
-             "--zero-hpz-partition-size", "2", "--secondary-gather-algorithm", "native-images", *EVALUATIONS]),
+             "--zero-hpz-partition-size", "2", *EVALUATIONS]),
 }
 
 

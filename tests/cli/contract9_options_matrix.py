@@ -333,12 +333,12 @@ CHANGES = {
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--hpz-device": "cpu", "--keep-weight-images": None,
-    "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
+    "--all-gather-algorithm": "flat",
     "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None,
     "--recompute-interval": "2",
     "--cpu-checkpointing": None, "--checkpoint-in-cpu": None, "--deepspeed-activation-checkpointing": None,
     "--max-live-parameters": "0",
-    "--log-style": "megatron", "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
+    "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
     "--model-persistence-threshold": "20000",
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0",
     "--eval-interval": "1", "--eval-iters": "2",
@@ -398,7 +398,7 @@ NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {
 ALONE = {flag: value for flag, value in BASE.items() if flag not in ("--node-size", "--zero-hpz-partition-size")}
 REFUSED_ALONE = {"--adaptive-bits": "would have no effect on 1 rank",
                  "--zero-hpz-partition-size": "the 1 ranks of a node",
-                 **{flag: "zero_hpz_partition_size" for flag in ("--hpz-device", "--secondary-gather-algorithm")}}
+                 "--hpz-device": "zero_hpz_partition_size"}
 
 
 def with_flag(base, flag, value):
@@ -471,14 +471,12 @@ class Effects(zpp.TestCase):
                   "--shard-group-size",  # contract9_shard_groups
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
-                  "--autotune-gemm", "--copy-engines", "--peer-stores", "--rail-lanes", "--gpu-sampling",
+                  "--autotune-gemm", "--copy-engines", "--rail-lanes", "--gpu-sampling",
                   "--consecutive-hysteresis",  # needs overflows between steps without: the test zero_loss_scale
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
                   "--load-weights", "--gather-weights-on-save",  # gpt2_weights
-                  "--averaged-steps",  # averaged_weights
                   # Steps of so short a run may all choose alike: codec_schedule checks when they do.
-                  "--adaptive-bits-interval",
-                  "--algorithm-table"}  # needs a sweep: the test algorithm_table
+                  "--adaptive-bits-interval"}
         self.assertEqual(known - others - tested, set())
 
 

@@ -92,13 +92,12 @@ class ConvergeText(zpp.TestCase):
             self.assertNotAlmostEqual(sum(own) / 16, final[run], places=6)
 
     def test_the_shape_of_gpt2(self):
-        """Every setting of text-124m.json trains something else, and its averaged weights are read."""
+        """Every setting of text-124m.json trains something else."""
         matrix = json.loads((INPUTS / "text-124m.json").read_text())
         model = matrix["base"]["zeropp"]["model"]
         self.assertEqual((model["num_layers"], model["hidden_size"], model["seq_length"]), (12, 768, 1024))
-        hashes, _, groups = self.run_of("text-124m", 1, "--seeds", "[1]")
+        hashes, _, _ = self.run_of("text-124m", 1, "--seeds", "[1]")
         self.assertEqual(len(set(hashes.values())), 4)
-        self.assertEqual((len(groups["averaged_weights"]["loss"]), set(groups["averaged_weights"]["steps"])), (4, {8}))
 
     def test_nodes(self):
         hashes, _, groups = self.run_of("text-25m-nodes", 4, "--seeds", "[1]")

@@ -192,21 +192,6 @@ class Examples(zpp.TestCase):
             with self.subTest(words=words):
                 self.check_fails(self.train(1, *words), zpp.USAGE, part)
 
-    def test_log_lines_of_megatron(self):
-        result = self.check_ok(self.train(2, "--log-style", "megatron", "--log-interval", 2, "--train-iters", 5))
-        lines = [line for line in result.stdout.splitlines() if line.startswith(" iteration ")]
-        self.assertEqual(len(lines), 3, result)
-        steps = self.trace()[1]["steps"]
-        for line, (first, done) in zip(lines, ((0, 2), (2, 4), (4, 5))):
-            fields = dict(field.strip().split(": ") for field in line.split("|") if ": " in field)
-            self.assertRegex(line, rf"^ iteration +{done}/ +5 \| consumed samples: +{4 * done} \|")
-            self.assertAlmostEqual(float(fields["lm loss"]), sum(steps["loss"][first:done]) / (done - first),
-                                   delta=1e-5)
-            self.assertAlmostEqual(float(fields["learning rate"]), 1e-3)
-            self.assertAlmostEqual(float(fields["grad norm"]), steps["grad_norm"][done - 1], delta=1e-3)
-            self.assertEqual((fields["global batch size"].strip(), fields["loss scale"],
-                              fields["number of skipped iterations"].strip()), ("4", "1.0", "0"))
-
 
 if __name__ == "__main__":
     zpp.main()

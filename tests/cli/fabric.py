@@ -1,7 +1,6 @@
 # ctest: name=fabric cuda=mpi,nccl labels=cli timeout=300 processors=2
 """zpp_fabric: the map is whole in text, JSON and trace; a planted slow rank and a planted slow link are named, with
-exit code 1; flags that it does not have are refused; zpp_sweep --fabric does the same under its own name. On GPUs the
-map alone: the planted delays are in MPI's sends."""
+exit code 1; flags that it does not have are refused. On GPUs the map alone: the planted delays are in MPI's sends."""
 
 import json
 import re
@@ -11,7 +10,7 @@ import unittest
 import h5py
 import zpp
 
-PROGRAM, SWEEP = (str(zpp.BIN / name) for name in ("zpp_fabric", "zpp_sweep"))
+PROGRAM = str(zpp.BIN / "zpp_fabric")
 SLOW = zpp.TEST_BIN / "libpmpi_slow.so"
 PLACE = ["--backend", zpp.BACKEND, *(["--transport", zpp.TRANSPORT] if zpp.TRANSPORT else [])]
 ON_HOST = unittest.skipUnless(zpp.DEVICE == "host", "the planted delays are in MPI's sends")
@@ -23,9 +22,9 @@ DELAY = 3  # ms
 
 
 class Fabric(zpp.TestCase):
-    def fabric(self, ranks, *words, env=None, program=(PROGRAM,)):
+    def fabric(self, ranks, *words, env=None):
         preload = [word for name, value in (env or {}).items() for word in ("-x", f"{name}={value}")]
-        command = [*preload, *program, *words, *PLACE, "--output", self.out, "--json", self.folder / "fabric.json"]
+        command = [*preload, PROGRAM, *words, *PLACE, "--output", self.out, "--json", self.folder / "fabric.json"]
         return zpp.launch([(ranks, command)], cwd=self.folder, patient=True).end(timeout=120)
 
     def found(self):
@@ -124,20 +123,6 @@ class Map(Fabric):
         self.assertIsNotNone(found["latency"][0][0])
 
 
-class Alias(Fabric):
-    def test_zpp_sweep_says_so_and_does_the_same(self):
-        result = self.fabric(2, "--fabric", *CALM, program=[SWEEP])
-        self.assertEqual(result.code, zpp.OK, result)
-        lines = [line for line in result.stderr.splitlines() if zpp.NO_RING not in line]
-        self.assertEqual(lines, ["zpp_sweep: info: --fabric is another name of zpp_fabric, a program of its own with "
-                                 "the same flags"])
-        root, groups = zpp.read_trace(self.out / "sweep.h5")
-        self.assertEqual((root["app"], root["verdict"]), ("sweep", "VALID"))
-        self.assertEqual(groups["fabric"]["sender"], [0, 0, 1, 1])
-        self.assertEqual((self.found()["schema"], self.found()["config"]["fabric"]), ("zeropp-fabric", True))
-        self.check_accepted(self.out / "sweep.h5")
-
-
 @ON_HOST
 class Planted(Fabric):
     def test_a_slow_rank_is_named(self):
@@ -171,21 +156,10 @@ class Refusals(Fabric):
                             (["--fabric-threshold", 0], "--fabric-threshold"), (["--gpu-sampling", 1], "gpu_sampling")):
             with self.subTest(words=words):
                 self.check_fails(self.fabric(1, *words), zpp.USAGE, part, program="zpp_fabric")
-        self.check_fails(self.fabric(1, "--fabric-bytes", "1M", program=[SWEEP]), zpp.USAGE, "--fabric-bytes",
-                         "--fabric", program="zpp_sweep")
-        self.check_fails(self.fabric(1, "--fabric", "--codec", "int8", program=[SWEEP]), zpp.USAGE,
-                         "--codec", program="zpp_sweep")
-
-    def test_a_file_of_the_sweep_does_not_ask_for_the_fabric(self):
-        config = self.write_json("fabric.json.in", {"fabric": True, "backend": "host"})
-        result = zpp.launch([(1, [SWEEP, "--config", config])], cwd=self.folder).end()
-        self.check_fails(result, zpp.USAGE, "zpp_fabric", program="zpp_sweep")
 
     def test_help_says_what_fails(self):
-        for command in ([PROGRAM], [SWEEP, "--fabric"]):
-            text = re.sub(r"\s+", " ", zpp.Process([*command, "--help"]).end().stdout)
-            self.assertIn("slow beside its equals is named, and the exit code is 1", text)
-        self.assertIn("Another name of zpp_fabric", zpp.Process([SWEEP, "--help"]).end().stdout)
+        text = re.sub(r"\s+", " ", zpp.Process([PROGRAM, "--help"]).end().stdout)
+        self.assertIn("slow beside its equals is named, and the exit code is 1", text)
 
 
 if __name__ == "__main__":

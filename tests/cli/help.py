@@ -31,7 +31,7 @@ def commands_in(text):
 PROGRAMS = [[path.name] for path in sorted(zpp.BIN.glob("zpp_*"))]
 # That is zpp-validate html.
 OF_PLAN = [["zpp_plan", name] for name in commands_in(printed(["zpp_plan"], "--help")) if name != "report"]
-COMMANDS = [*PROGRAMS, *OF_PLAN, ["zpp_sweep", "--fabric"]]
+COMMANDS = [*PROGRAMS, *OF_PLAN]
 
 
 def flags_of(text):

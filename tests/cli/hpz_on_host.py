@@ -19,7 +19,7 @@ RUNS = {
     "plain": [],
     "all of ZeRO++": ["--zero-quantized-weights", "--zero-quantized-gradients", "--gradient-accumulation-steps", "2"],
     "evaluations": ["--eval-interval", "2", "--eval-iters", "1", "--update-in-backward"],
-    "units that stay": ["--param-persistence-threshold", "5000", "--secondary-gather-algorithm", "direct"],
+    "units that stay": ["--param-persistence-threshold", "5000"],
     "offload": ["--offload-optimizer", "cpu", "--offload-param", "cpu", "--offload-optimizer-ratio", "1"],
     "differences": [*DIFFERENCES, "--gradient-accumulation-steps", "2"],
     "differences in fp32": [*DIFFERENCES, "--weight-copy-dtype", "fp32", "--weight-refresh-interval", "3",

@@ -183,16 +183,6 @@ class Estimates(Program):
             self.assertEqual(none.code, zpp.ENVIRONMENT, none)
             self.assertIn("raise --memory-limit and --device-memory-limit", none.stderr)
 
-    def test_no_rate_of_peer_stores(self):
-        words = [*MODEL, "--nodes", "1", "--zero-quantized-gradients",
-                 "--cluster", zpp.SOURCE / "inputs/clusters/h200-dgx.json", "--peer-stores"]
-        told = {}
-        for stores in ("off", "on"):
-            result = self.plan("time", *words, stores, "--output", self.out)
-            self.assertEqual(result.code, zpp.OK, result)
-            told[stores] = result.stdout, [line for line in result.stderr.splitlines() if "peer stores" in line]
-        self.assertEqual((told["on"][0], told["off"][1], len(told["on"][1])), (told["off"][0], [], 1), told)
-
     def test_copies_that_nobody_keeps_need_no_host(self):
         cluster = json.loads((zpp.SOURCE / "inputs/clusters/h200-dgx.json").read_text())
         del cluster["host"]

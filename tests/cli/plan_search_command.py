@@ -91,10 +91,7 @@ class Searches(Program):
     def test_an_error_of_all_configurations_is_the_users(self):
         """It is told as estimate tells it, not as a space without configurations."""
         job = [*MODEL, "--nodes", "4", "--ranks-per-node", "2"]
-        table = self.write_json("table.json", {"a": 1})
-        for words, part in ((["--algorithm-table", table], "is not the JSON of a zpp_sweep run"),
-                            (["--algorithm-table", "nowhere.json"], "nowhere.json"),
-                            (["--data-source", "llmc", "--data-path", "nowhere"], "data"),
+        for words, part in ((["--data-source", "llmc", "--data-path", "nowhere"], "data"),
                             (["--global-batch-size", "7"], "train_batch_size"),
                             (["--fp16"], "two precisions"),
                             (["--lr-decay-style", "nothing"], "--lr-decay-style"),

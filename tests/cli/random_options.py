@@ -27,7 +27,7 @@ STEPS = 3
 JOBS = 2
 # Set for every run, or what a run only takes where a file of that kind lies.
 FIXED = {"zeropp.train_steps", "zeropp.backend", "zeropp.transport", "zeropp.data.path", "zeropp.checkpoint.load",
-         "zeropp.checkpoint.weights", "zeropp.algorithm_table"}
+         "zeropp.checkpoint.weights"}
 MOST = {"elements": 10**6, "bytes": 2**30, "ranks": 8, "steps": 5, "tokens": 600}  # by unit
 # What changes no bit of a deterministic run: the words that are added to those of a set.
 PAIRS = {"again": [], "hpZ off": ["--zero-hpz-partition-size", "1"],
@@ -48,7 +48,6 @@ class Table:
         self.codecs = info["codecs"]
         names = {kind: [row["name"] for row in info[kind]] for kind in ("all_gather", "reduce_scatter", "models")}
         self.texts = {"zeropp.all_gather_algorithm": names["all_gather"],
-                      "zeropp.secondary_gather_algorithm": names["all_gather"],
                       "zeropp.reduce_scatter_algorithm": names["reduce_scatter"], "zeropp.model.name": names["models"],
                       "zeropp.data.source": ["markov", "text"], "zeropp.checkpoint.save": ["save"]}
         self.paths = {option["flag"]: option["path"] for option in self.options}

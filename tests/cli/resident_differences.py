@@ -155,8 +155,6 @@ class ResidentDifferences(zpp.TestCase):
                  ("zeropp.weight_copy_dtype fp32 at zero_optimization.stage 2", "in bf16", "stage to 3")),
                 ([*NODES, "--zero-hpz-partition-size", "2"], ("zero_hpz_partition_size", "stage")),
                 ([*NODES, "--hpz-device", "cpu"], ("zeropp.hpz_device", "no effect")),
-                ([*NODES, "--eval-interval", "1", "--averaged-steps", "1"],
-                 ("zeropp.weight_differences and zeropp.averaged_steps",)),
                 (["--node-size", "2"], ("zeropp.weight_differences", "zero_quantized_weights"))):
             with self.subTest(words):
                 self.check_fails(self.train(4, "--zero-stage", "2", *words, "--weight-differences"), zpp.USAGE, *parts)

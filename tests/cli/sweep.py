@@ -340,7 +340,6 @@ class Refusals(Sweep):
         self.refused("-c", 0, "--check-maxbytes", "1M", ("--check-maxbytes", "-c"))
         self.refused("--rail-lanes", 4, ("--rail-lanes", "NCCL"))
         self.refused("--copy-engines", "on", ("--copy-engines on", "needs the transport nccl"))
-        self.refused("--peer-stores", "on", ("--peer-stores", "no effect", "--copy-engines on"))
 
     def test_what_does_not_exist(self):
         self.refused("-b", "2M", "-e", "1M", ("-b", "-e"))

@@ -125,7 +125,6 @@ TEST(World, RefusalsNameTheRemedy) {
   EXPECT_THROW((void)world().make_groups({.secondary_size = n + 1}), Error);
   EXPECT_THROW((void)world().make_groups({.rail_lanes = 0}), Error);
   EXPECT_THROW((void)world().make_groups({.copy_engines = true}), Error) << "over MPI";
-  EXPECT_THROW((void)world().make_groups({.peer_stores = true}), Error) << "no copy engines";
   EXPECT_THROW((void)world().make_groups({.max_message_bytes = 0}), Error);
 }
 

@@ -444,16 +444,12 @@ class CheckTrace(unittest.TestCase):
                 columns[column][columns["name"].index("weight_image_tables")] += 112
         self.change(tables, "/memory: weight_image_tables is", CASES["kept images on GPUs"])
 
-    def test_counters_of_kept_images_and_peer_stores(self):
+    def test_counters_of_kept_images(self):
         """One more, one row less, and what the configuration does not ask for."""
         for case, *names in (("kept images", "weight_images_encoded", "weight_images_by_updates"),
                              ("kept images that nothing but encoders write", "weight_images_encoded"),
                              ("kept images of one moment on GPUs", "weight_images_encoded"),
-                             ("kept images on GPUs", "weight_images_encoded", "weight_images_by_updates"),
-                             ("peer stores", "peer_store_reductions"),
-                             ("peer stores without a codec", "peer_store_reductions"),
-                             ("peer stores in shard groups", "peer_store_reductions"),
-                             ("peer stores of parts of shards", "peer_store_reductions")):
+                             ("kept images on GPUs", "weight_images_encoded", "weight_images_by_updates")):
             for name in names:
                 def more(_, groups, name=name):
                     groups["counters"]["value"][groups["counters"]["name"].index(name)] += 1
@@ -465,11 +461,19 @@ class CheckTrace(unittest.TestCase):
                 for edit in (more, none):
                     self.change(edit, f"counter {name} is", CASES[case])
 
-        def off(attributes, _):
+    def test_options_of_earlier_versions(self):
+        """A run that used one is judged by its own version. One without an effect changed nothing."""
+        def given(attributes, name, value):
             config = json.loads(attributes["config_json"])
-            config["zeropp"]["peer_stores"] = "off"
+            config["zeropp"][name] = value
             configure(attributes, config)
-        self.change(off, "counter peer_store_reductions is", CASES["peer stores"])
+        for name, without_effect, used in (("peer_stores", "off", "on"), ("averaged_steps", 0, 3)):
+            attributes, groups = make(dict(FEATURES))
+            given(attributes, name, without_effect)
+            write(self.path, attributes, groups)
+            self.assertEqual(self.judge(), (0, "VALID\n"), name)
+            self.change(lambda attributes, _, name=name, used=used: given(attributes, name, used),
+                        f"the run used zeropp.{name}, which this version does not know")
 
     def test_tables_of_images(self):
         """Tiles, and pieces of tensors in them, counted weight by weight."""

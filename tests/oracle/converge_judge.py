@@ -437,6 +437,22 @@ class Judge(unittest.TestCase):
                              f"zpp-validate converge: error: {one} and {two} are no parts of one matrix: {reason}\n")
         self.judge(one, str(two), "--across-versions")
 
+    def test_averaged_weights_of_earlier_versions(self):
+        """Are not read, with a line for each file that has some. Such runs go with those of this version."""
+        def averaging(_, groups):
+            configs = map(json.loads, groups["settings"]["config_json"])
+            groups["settings"]["config_json"] = [json.dumps(
+                config | {"zeropp": config["zeropp"] | {"averaged_steps": 3, "peer_stores": "off"}})
+                if config else "{}" for config in configs]
+
+        earlier = self.matrix(averaging, seeds=(1, 2, 3), name="a.h5")
+        with h5py.File(earlier, "r+") as file:
+            file["averaged_weights/loss"] = [3.0]
+        now = self.matrix(seeds=(4, 5, 6), name="b.h5")
+        out, err = self.judge(earlier, str(now))
+        self.assertTrue(out.endswith("\nVALID\n"), out)
+        self.assertEqual(err, f"zpp-validate: {earlier}: /averaged_weights is of an earlier version, and is not read\n")
+
     def test_settings_that_two_matrices_share(self):
         """Settings that are left out may differ; those that stay are judged as if nothing else were there."""
         one = self.matrix(seeds=(1, 2, 3), name="a.h5")

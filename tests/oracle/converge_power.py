@@ -33,7 +33,7 @@ class Study:
     def compared(self):
         return [(types.SimpleNamespace(index=index), None) for index in range(len(self.losses))]
 
-    def differences(self, setting, baseline, loss):
+    def differences(self, setting, baseline):
         return self.losses[setting.index] - self.baseline
 
 

@@ -18,7 +18,7 @@ import synthetic_fabric
 import synthetic_sweep
 
 SOURCE = Path(os.environ["ZEROPP_SOURCE"])
-SWEEP = SOURCE / "tests" / "fuzz" / "corpus" / "sweep_table" / "sweep.json"
+SWEEP = SOURCE / "tests" / "oracle" / "prometheus_sweep.json"
 DASHBOARD = SOURCE / "docs" / "operators" / "grafana.json"
 GATE = {"schema": "zeropp-gate", "baseline": "validation/baselines/m/train.json", "code": 1, "invalid": {},
         "missing": ["a row"],

@@ -20,9 +20,8 @@ namespace {
 std::unique_ptr<comm::World> instance;
 Device chosen_device;
 comm::Transport chosen_transport = comm::Transport::mpi;
-/// Groups by node size, secondary and shard size, largest message, copy engines, peer stores and
-/// copy.
-std::map<std::tuple<int, int, int, std::size_t, bool, bool, int>, comm::Groups> kept;
+/// Groups by node size, secondary and shard size, largest message, copy engines and copy.
+std::map<std::tuple<int, int, int, std::size_t, bool, int>, comm::Groups> kept;
 }  // namespace
 comm::World& world() { return *instance; }
 const Device& device() { return chosen_device; }
@@ -43,7 +42,6 @@ comm::Groups& kept_groups(int node_size, const comm::GroupOptions& options, int 
                        options.shard_size,
                        options.max_message_bytes,
                        options.copy_engines,
-                       options.peer_stores,
                        copy};
   const auto found = kept.find(key);
   return found != kept.end() ? found->second

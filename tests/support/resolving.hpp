@@ -36,7 +36,6 @@ inline Machine machine(int nodes, int ranks_per_node, int world = 0) {
                {"native",
                 {.any_codec = false, .modelled = true, .deterministic = false, .one_chunk = true}},
                {"ordered", {.any_codec = false}}},
-          .typical_unit = model::typical_unit,
           .check_model = model::validate,
           .check_data = data::validate};
 }

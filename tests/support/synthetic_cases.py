@@ -2,7 +2,7 @@
 
 # What a case leaves open. Its runs train a GPT of four units, whose sizes are in synthetic_replay.py.
 DEFAULTS = dict(
-    nodes=2, local=2, stage=3, shard=0, qwz=False, images=False, tables=True, peer_stores=False,
+    nodes=2, local=2, stage=3, shard=0, qwz=False, images=False, tables=True,
     hpz=1, hpz_device="", qgz=False,
     bf16=False, bucket=5000, micro=2, gather="flat", reduce="flat",
     skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,  # evaluations: (steps before it, batches)
@@ -29,13 +29,6 @@ CASES = {
     "kept images of one moment on GPUs": dict(qwz=True, images=True, cuda=True, optimizer=("Lion", {}), states=1),
     "kept images of a run that goes on": dict(qwz=True, images=True, cuda=True, first=1,
                                               evaluations=((0, 2), (1, 2), (3, 2))),
-    "peer stores": dict(FEATURES, nodes=1, local=3, hpz=3, cuda=True, peer_stores=True),
-    "peer stores without a codec": dict(nodes=1, local=3, bf16=True, reduce="1-hop", cuda=True, peer_stores=True),
-    "peer stores of parts of shards": dict(nodes=1, local=3, reduce="1-hop", bucket=300, cuda=True, peer_stores=True),
-    "peer stores in shard groups": dict(nodes=1, local=4, shard=2, reduce="1-hop", qgz=True, cuda=True,
-                                        peer_stores=True),
-    "peer stores in shard groups of several nodes": dict(nodes=2, local=4, shard=2, reduce="1-hop", qgz=True, cuda=True,
-                                                         peer_stores=True),
     "hpz": dict(hpz=2), "hpz over nodes": dict(nodes=4, hpz=4),
     "hpz on the host": dict(FEATURES, bf16=True, hpz_device="cpu"),
     "hpz on GPUs": dict(hpz=2, hpz_device="device", cuda=True),

@@ -34,7 +34,6 @@ def own_of(c):
         "weight_codec": c["qwz"] and c["codecs"][0],
         "measure_quantization_error": c["measure"],
         "keep_weight_images": c["images"],
-        "peer_stores": c["peer_stores"] and "on",
         "hpz_device": c["hpz_device"],
         "offload_piece_size": c["offload"] and c["offload"][1],
     }

@@ -72,7 +72,7 @@ class Replay:
         self.net = Network(shape.nodes, c["hpz"], shape.group)
         self.steps, self.gathers = [], [0] * len(TENSORS)
         self.fresh, self.imaged = set(), set()  # units whose secondary shard, whose image is of the current weights
-        self.made = {"weight_images_by_updates": 0, "weight_images_encoded": 0, "peer_store_reductions": 0}
+        self.made = {"weight_images_by_updates": 0, "weight_images_encoded": 0}
 
     def run(self):
         if self.c["stage"] in (1, 2):
@@ -155,9 +155,6 @@ class Replay:
                        part=sum(part) * element)
         for ranks in self.net.shard_groups():
             self.net.reduce(c["reduce"], shape.codecs, sum(part), element, ranks)
-        # What lies in one row and has the type that is sent is sent from there.
-        cut = len(part) == 1 and part[0] not in shape.shard
-        self.made["peer_store_reductions"] += c["peer_stores"] and (c["qgz"] or element == 2 or cut)
         if shape.copies > 1 and last:
             self.sum_across(part)
         if c["stage"] == 0:
@@ -179,6 +176,5 @@ class Replay:
         self.net.begin("reduce_scatter", "gradients_across", "backward", "1-hop", codec, "replica",
                        part=count * element)
         self.net.across(codec, up(count, block), element)
-        self.made["peer_store_reductions"] += c["peer_stores"] and c["nodes"] == 1 and (c["qgz"] or element == 2)
         self.net.begin("all_gather", "gradients_across", "backward", "direct", of_sums, "replica", part=count * 4)
         self.net.across(of_sums, count, 4)

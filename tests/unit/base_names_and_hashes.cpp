@@ -8,8 +8,7 @@
 
 #include "lib/base/nearest.hpp"
 #include "lib/base/sha256.hpp"
-#include "lib/base/shown.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp {
 namespace {

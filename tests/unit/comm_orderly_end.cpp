@@ -60,8 +60,7 @@ class End : public testing::Test {
     };
   }
   ForcedEnd forced() {
-    return {.let_go = [log = log_] { log->add("let go"); },
-            .aborts = {[log = log_] { log->add("abort"); }},
+    return {.aborts = {[log = log_] { log->add("abort"); }},
             .give_up = [this] { log_->add("give up"); }};
   }
   /// Waits until the test is over.
@@ -89,7 +88,7 @@ TEST_F(End, IsOrderly) {
 TEST_F(End, AbortsAfterAFailure) {
   succeeds = false;
   end_orderly(finish(), kLong, forced(), kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finish", "let go", "abort"));
+  EXPECT_THAT(log_->taken(), ElementsAre("finish", "abort"));
 }
 
 TEST_F(End, AbortsWhenFinishingHangs) {
@@ -98,7 +97,7 @@ TEST_F(End, AbortsWhenFinishingHangs) {
     return true;
   };
   end_orderly(hanging, kShort, forced(), kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finish", "let go", "abort"));
+  EXPECT_THAT(log_->taken(), ElementsAre("finish", "abort"));
   let_go();
 }
 
@@ -111,14 +110,14 @@ TEST_F(End, AbortsCommunicatorsThatWaitForEachOther) {
   };
   both.aborts = {abort, abort};
   end_by_force(both, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("let go", "abort", "abort"));
+  EXPECT_THAT(log_->taken(), ElementsAre("abort", "abort"));
 }
 
 TEST_F(End, GivesUpWhenAnAbortHangs) {
   ForcedEnd hanging = forced();
   hanging.aborts = {[this] { hang("abort"); }};
   end_by_force(hanging, kShort);
-  EXPECT_THAT(log_->taken(), ElementsAre("let go", "abort", "give up"));
+  EXPECT_THAT(log_->taken(), ElementsAre("abort", "give up"));
   let_go();
 }
 

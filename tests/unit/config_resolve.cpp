@@ -129,13 +129,6 @@ TEST(ConfigResolve, ThePlaceOfHpzNeedsHpz) {
               AllOf(HasSubstr("zeropp.hpz_device"), HasSubstr("device"), HasSubstr("cpu")));
 }
 
-TEST(ConfigResolve, AnAutomaticSizeOfHpzTakesAnAlgorithm) {
-  const std::string text = R"({"zero_optimization":{"zero_hpz_partition_size":"auto"},
-                               "zeropp":{"secondary_gather_algorithm":"direct"}})";
-  EXPECT_EQ(resolved(text, machine(2, 2)).zero.secondary_gather_algorithm, "direct");
-  EXPECT_THAT(refusal(text, machine(2, 1)), HasSubstr("zeropp.secondary_gather_algorithm"));
-}
-
 TEST(ConfigResolve, OffloadedParametersNeedAnOffloadedOptimizerAtStageThree) {
   const auto text = [](int stage, const std::string& optimizer, const std::string& own = "") {
     return R"({"zero_optimization":{"stage":)" + std::to_string(stage) + "," + optimizer +
@@ -210,7 +203,6 @@ TEST(ConfigResolve, WeightDifferencesNeedACopyInEachOfSeveralNodes) {
     return refusal(text(3, qwz + hpz, "," + own), machine(2, 2));
   };
   EXPECT_THAT(with(R"("measure_quantization_error":1)"), HasSubstr("leave one of them out"));
-  EXPECT_THAT(with(R"("evaluation_interval":1,"averaged_steps":1)"), HasSubstr("averaged_steps"));
   EXPECT_THAT(with(R"("adaptive_bits":{"values":"weights"})"), HasSubstr("no effect"));
   EXPECT_THAT(with(R"("all_gather_algorithm":"flat")"), HasSubstr("no effect"));
   EXPECT_NO_THROW(
@@ -241,9 +233,6 @@ TEST(ConfigResolve, WeightDifferencesBelowStageThreeGoToTheResidentWeights) {
     }
     EXPECT_THAT(refusal(text(stage, R"(,"weight_copy_dtype":"fp32")"), machine(2, 2)),
                 HasSubstr("zeropp.weight_copy_dtype fp32 at zero_optimization.stage"));
-    EXPECT_THAT(
-        refusal(text(stage, R"(,"evaluation_interval":1,"averaged_steps":1)"), machine(2, 2)),
-        HasSubstr("averaged_steps"));
     EXPECT_THAT(refusal(text(stage, "", R"(,"zero_hpz_partition_size":2)"), machine(2, 2)),
                 HasSubstr("zero_hpz_partition_size"));
     EXPECT_THAT(refusal(text(stage, R"(,"hpz_device":"cpu")"), machine(2, 2)),

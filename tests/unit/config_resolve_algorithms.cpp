@@ -63,48 +63,6 @@ TEST(ConfigResolve, CopyEnginesWhereNcclHasThem) {
   EXPECT_EQ(choice(""), "off native native flat");
 }
 
-TEST(ConfigResolve, PeerStoresWhereReductionsEncodeIntoPeers) {
-  Machine on = machine(1, 4);
-  on.gpus = on.own_gpus = on.copy_engines = true;
-  for (collective::Algorithm& algorithm : on.reduce_scatter)
-    algorithm.traits.to_everyone = algorithm.traits.feedback;
-  const auto text = [](const std::string& own, bool quantized) {
-    return std::string(R"({"zero_optimization": {"stage": 3, "zero_quantized_gradients": )") +
-           (quantized ? "true" : "false") + R"(}, "zeropp": {"peer_stores": "on")" + own + "}}";
-  };
-  EXPECT_EQ(resolved("{}", on).peer_stores, comm::PeerStores::off);
-  for (const char* const algorithm : {"1-hop", "2-hop"}) {
-    const TrainConfig c = resolved(
-        text(R"(, "reduce_scatter_algorithm": ")" + std::string(algorithm) + "\"", true), on);
-    EXPECT_EQ(c.peer_stores, comm::PeerStores::on);
-    EXPECT_EQ(c.copy_engines, comm::CopyEngines::on);
-  }
-  const auto no_effect = AllOf(HasSubstr("peer_stores"), HasSubstr("no effect"));
-  EXPECT_THAT(refusal(text("", false), on), no_effect);
-  EXPECT_THAT(refusal(text(R"(, "copy_engines": "off")", true), on), no_effect);
-  EXPECT_THAT(refusal(text(R"(, "error_feedback": {"hops": "intra"})", true), on), no_effect);
-  // In fp32 and one chunk, gradients in the codec none go as they lie.
-  const std::string none = R"(, "gradient_codec_intra": "none", "gradient_codec_inter": "none")";
-  EXPECT_THAT(refusal(text(none, true), on), no_effect);
-  for (const std::string encoded :
-       {R"(, "pipeline_depth": 2)",
-        R"(, "codec_schedule": [{"from_step": 1, "gradient_codec_intra": "int8:128"}])"}) {
-    EXPECT_EQ(resolved(text(none + encoded, true), on).peer_stores, comm::PeerStores::on);
-  }
-  // In bf16 the gradients that backward adds up, the embedding's, are fp32 whatever gradient_dtype
-  // says, and are rounded on their way.
-  const std::string in_bf16 =
-      R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
-          "zero_quantized_gradients": true}, "zeropp": {"peer_stores": "on", "gradient_dtype": )";
-  for (const std::string dtype : {"\"fp32\"", "\"bf16\""})
-    EXPECT_EQ(resolved(in_bf16 + dtype + none + "}}", on).peer_stores, comm::PeerStores::on);
-  on.copy_engines = false;
-  EXPECT_THAT(refusal(text("", true), on), no_effect);
-  on.copy_engines = true;
-  on.node_count = on.ranks_per_node = 2;
-  EXPECT_THAT(refusal(text("", true), on), no_effect) << "2-hop on several nodes";
-}
-
 TEST(ConfigResolve, RailsHaveLanesOverSockets) {
   Machine on = machine(2, 2);
   on.gpus = on.own_gpus = true;
@@ -178,7 +136,6 @@ TEST(ConfigResolve, AutoTakesTheVendorsCollectivesWhereTheyAreTheBaseline) {
   };
   EXPECT_EQ(secondary(""), "native");
   EXPECT_EQ(secondary(R"("deterministic": true)"), "flat");
-  EXPECT_EQ(secondary(R"("secondary_gather_algorithm": "direct")"), "direct");
   EXPECT_EQ(chosen("{}", 1), "native native");
   EXPECT_EQ(chosen("{}", 2), "two-level 2-hop");
   EXPECT_EQ(chosen(R"({"zeropp": {"deterministic": true}})", 1), "flat ordered");
@@ -275,15 +232,6 @@ TEST(ConfigResolve, APipelineNeedsAnAlgorithmThatHasOne) {
   EXPECT_NO_THROW((void)resolved(text("flat", "native", 2, 1), machine(2, 2)));
   EXPECT_NO_THROW((void)resolved(text("native", "flat", 2, 1), machine(2, 2)));
   EXPECT_THAT(refusal(text("native", "native", 2, 2), machine(2, 2)), HasSubstr("no effect"));
-}
-
-TEST(ConfigResolve, AGatherInsideAGroupHasOneLevel) {
-  EXPECT_THAT(refusal(R"({"zero_optimization": {"zero_hpz_partition_size": 2},
-                          "zeropp": {"secondary_gather_algorithm": "two-level"}})",
-                      machine(2, 2)),
-              AllOf(HasSubstr("secondary_gather_algorithm two-level"), HasSubstr("choose flat")));
-  EXPECT_THAT(refusal(R"({"zeropp": {"secondary_gather_algorithm": "flat"}})", machine(2, 2)),
-              HasSubstr("zero_hpz_partition_size"));
 }
 
 TEST(ConfigResolve, OneHopHasOneCodec) {

@@ -30,8 +30,7 @@ const std::vector<std::string> kMayChange{
     // where and how state is kept, sent and computed with
     "zero_optimization.", "zeropp.hpz_device", "zeropp.shard_group_size", "zeropp.error_feedback.",
     "zeropp.measure_quantization_error", "zeropp.all_gather_algorithm",
-    "zeropp.secondary_gather_algorithm", "zeropp.reduce_scatter_algorithm",
-    "zeropp.algorithm_table", "zeropp.gradient_dtype", "zeropp.pipeline_depth",
+    "zeropp.reduce_scatter_algorithm", "zeropp.gradient_dtype", "zeropp.pipeline_depth",
     "zeropp.deterministic", "zeropp.offload_", "aio.", "bf16.", "fp16.", "zeropp.weight_",
     "zeropp.keep_weight_images", "zeropp.gradient_codec_", "zeropp.codec_schedule",
     "zeropp.adaptive_bits.", "zeropp.model.recompute_", "zeropp.model.cpu_checkpointing",
@@ -41,10 +40,10 @@ const std::vector<std::string> kMayChange{
     // the data from here on, which a warning tells of where they are others
     "train_", "gradient_accumulation_steps", "zeropp.seed", "zeropp.data.",
     // the machine, and what is looked at, printed and kept
-    "zeropp.backend", "zeropp.transport", "zeropp.copy_engines", "zeropp.peer_stores",
-    "zeropp.rail_lanes", "zeropp.autotune_gemm", "zeropp.device_memory_limit",
-    "zeropp.gpu_sampling", "zeropp.node_size", "zeropp.train_steps", "zeropp.evaluation_",
-    "zeropp.averaged_steps", "zeropp.log_", "zeropp.hash_parameters", "zeropp.checkpoint."};
+    "zeropp.backend", "zeropp.transport", "zeropp.copy_engines", "zeropp.rail_lanes",
+    "zeropp.autotune_gemm", "zeropp.device_memory_limit", "zeropp.gpu_sampling", "zeropp.node_size",
+    "zeropp.train_steps", "zeropp.evaluation_", "zeropp.log_", "zeropp.hash_parameters",
+    "zeropp.checkpoint."};
 
 bool may_change(const std::string& path) {
   return std::ranges::any_of(kMayChange,

@@ -11,7 +11,7 @@
 #include "apps/sweep/nccl_flags.hpp"
 #include "apps/sweep/sweep.hpp"
 #include "lib/app/command_line.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text.hpp"
 #include "tests/support/resolving.hpp"
 #include "tests/support/usage_refusal.hpp"
 

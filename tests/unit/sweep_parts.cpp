@@ -15,7 +15,7 @@
 #include "apps/sweep/comparison.hpp"
 #include "apps/sweep/data.hpp"
 #include "apps/sweep/sizes.hpp"
-#include "lib/base/in_width.hpp"
+#include "lib/base/text.hpp"
 #include "lib/device/workers.hpp"
 
 namespace zeropp::sweep {

@@ -18,7 +18,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/sha256.hpp"
 #include "lib/trace/document.hpp"
-#include "lib/trace/hidden_paths.hpp"
+#include "lib/trace/provenance.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"

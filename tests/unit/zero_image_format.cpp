@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/codec/codec.hpp"
-#include "lib/zero/plan/image_format.hpp"
+#include "lib/zero/plan/weight_image_memory.hpp"
 
 namespace zeropp::zero {
 namespace {

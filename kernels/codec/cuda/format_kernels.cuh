@@ -141,13 +141,12 @@ struct FormatLaunchers {
     if constexpr (ScaledFormat<Format>) {
       with_block<Format>(params.block, [&](auto block) {
         encode_blocks<Format, Memory, decltype(block)::value>
-            <<<tiles.grid(), kThreads, params.idle_shared, zeropp::cuda::stream_of(stream)>>>(
+            <<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
                 memory, params.rounded, device_layout, shape, out);
       });
     } else {
-      encode_values<Format, Memory>
-          <<<tiles.grid(), kThreads, params.idle_shared, zeropp::cuda::stream_of(stream)>>>(
-              memory, params.rounded, device_layout, shape, out);
+      encode_values<Format, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+          memory, params.rounded, device_layout, shape, out);
     }
     zeropp::cuda::check_launch();
   }

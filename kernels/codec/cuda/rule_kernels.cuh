@@ -245,7 +245,7 @@ struct RuleLaunchers {
       scale_images<Rule, Memory>
           <<<tiles.grid(), kThreads, 0, on>>>(memory, params.rounded, device_layout, shape, out);
     }
-    encode_groups<Rule, Memory><<<tiles.grid(), kThreads, params.idle_shared, on>>>(
+    encode_groups<Rule, Memory><<<tiles.grid(), kThreads, 0, on>>>(
         params.numbers, memory, params.rounded, device_layout, shape, out, params.draw);
     zeropp::cuda::check_launch();
   }

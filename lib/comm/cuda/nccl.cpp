@@ -59,7 +59,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
   from_first_rank(std::as_writable_bytes(std::span(ids)));
   return std::make_unique<NcclCommunicator>(std::move(name), rank, std::move(links), device,
                                             std::span(ids).first(routes.lanes),
-                                            copies ? &ids.back() : nullptr, routes.peer_stores);
+                                            copies ? &ids.back() : nullptr);
 }
 
 }  // namespace zeropp::comm

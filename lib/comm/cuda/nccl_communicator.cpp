@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lib/comm/communicator.hpp"
 #include "lib/comm/in_flight.hpp"
 #include "lib/comm/lanes.hpp"
-#include "lib/comm/self_messages.hpp"
 
 namespace zeropp::comm {
 
@@ -51,12 +51,10 @@ NcclCommunicator::Lane::Lane(const std::string& group, int rank, int size, const
 
 NcclCommunicator::NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links,
                                    const Device& device, std::span<const ncclUniqueId> ids,
-                                   const ncclUniqueId* copies, bool peer_stores)
+                                   const ncclUniqueId* copies)
     : name_(std::move(name)), rank_(rank), links_(std::move(links)), runtime_(*device.runtime) {
   for (const ncclUniqueId& id : ids) lanes_.emplace_back(name_, rank_, size(), device, id);
-  if (copies == nullptr) return;
-  copies_.emplace(name_ + " copies", rank_, size(), *copies);
-  if (peer_stores) copies_->open_peers(own().stream, links_);
+  if (copies != nullptr) copies_.emplace(name_ + " copies", rank_, size(), *copies);
 }
 
 void NcclCommunicator::follow(StreamHandle caller) {
@@ -160,10 +158,6 @@ std::unique_ptr<Work> NcclCommunicator::all_gather_in_place(std::byte* pieces, s
 
 std::unique_ptr<RegisteredMemory> NcclCommunicator::register_memory(std::span<std::byte> memory) {
   return copies_ ? copies_->register_memory(memory) : nullptr;
-}
-
-PeerMemory* NcclCommunicator::peer_memory(std::span<const std::byte> memory) {
-  return copies_ ? copies_->peers(memory) : nullptr;
 }
 
 void NcclCommunicator::count_to_others(std::size_t bytes, Bytes& sent) const {

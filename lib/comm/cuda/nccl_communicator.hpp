@@ -23,9 +23,9 @@ namespace zeropp::comm {
 class NcclCommunicator final : public Communicator {
  public:
   /// Every rank of the group calls it with the same `ids`, one a lane; `copies`: of the
-  /// communicator that copy engines serve, or null. `peer_stores`: it has peer_memory() as well.
+  /// communicator that copy engines serve, or null.
   NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links, const Device& device,
-                   std::span<const ncclUniqueId> ids, const ncclUniqueId* copies, bool peer_stores);
+                   std::span<const ncclUniqueId> ids, const ncclUniqueId* copies);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] int rank() const override { return rank_; }
@@ -45,7 +45,6 @@ class NcclCommunicator final : public Communicator {
                                                           Bytes& sent) override;
   [[nodiscard]] std::unique_ptr<RegisteredMemory> register_memory(
       std::span<std::byte> memory) override;
-  [[nodiscard]] PeerMemory* peer_memory(std::span<const std::byte> memory) override;
   [[nodiscard]] std::unique_ptr<Work> native_collective(const NativeCall& call,
                                                         StreamHandle stream) override;
 

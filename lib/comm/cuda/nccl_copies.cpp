@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
-#include "lib/comm/cuda/nccl_peers.hpp"
-#include "lib/comm/fewest_copied.hpp"
 #include "lib/comm/nccl.hpp"
+#include "lib/comm/options.hpp"
 
 // A process may hold an older NCCL than the one that this was compiled with: PyTorch brings its
 // own. What older versions lack is looked up weakly, so that everything else works with them.
@@ -38,10 +37,8 @@ class NcclCopies::Window final : public RegisteredMemory {
                               copies.group_, copies.rank_));
     }
     copies.offered_.push_back(memory);
-    if (copies.peers_) copies.peers_->offer(memory, window_);
   }
   ~Window() override {
-    if (copies_->peers_) copies_->peers_->withdraw(memory_.data());
     std::erase_if(copies_->offered_,
                   [&](std::span<std::byte> other) { return other.data() == memory_.data(); });
     copies_->handle_.unless_ended(
@@ -66,14 +63,6 @@ void NcclCopies::exchange_equal(const std::byte* out, std::byte* in, std::size_t
   });
 }
 
-void NcclCopies::open_peers(const Stream& stream, const std::vector<LinkClass>& links) {
-  peers_ = std::make_shared<NcclPeers>(handle_, group_, rank_, links, stream);
-}
-
-PeerMemory* NcclCopies::peers(std::span<const std::byte> memory) const {
-  return peers_ && peers_->reaches(memory) ? peers_.get() : nullptr;
-}
-
 #else
 
 bool nccl_has_copy_engines() { return false; }
@@ -86,10 +75,6 @@ std::unique_ptr<RegisteredMemory> NcclCopies::register_memory(std::span<std::byt
 }
 
 void NcclCopies::exchange_equal(const std::byte*, std::byte*, std::size_t, cudaStream_t) {}
-
-void NcclCopies::open_peers(const Stream&, const std::vector<LinkClass>&) {}  // it has no memory
-
-PeerMemory* NcclCopies::peers(std::span<const std::byte>) const { return nullptr; }
 
 #endif
 

@@ -12,24 +12,14 @@
 
 #include "lib/comm/communicator.hpp"
 #include "lib/comm/cuda/nccl_handle.hpp"
-#include "lib/device/stream.hpp"
 
 namespace zeropp::comm {
-
-class NcclPeers;
 
 class NcclCopies {
  public:
   /// Every rank of the group calls it with the same id; all ranks reach each other's memory.
   NcclCopies(const std::string& group, int rank, int size, const ncclUniqueId& id)
       : group_(group), rank_(rank), handle_(group, rank, size, id, NcclHandle::Kind::copies) {}
-
-  /// Collective: lets kernels store into what is registered from here on (nccl_peers.hpp).
-  /// `stream`: the group's own; `links`: to its ranks. Throws Error(environment) where not all
-  /// ranks reach each other's memory.
-  void open_peers(const Stream& stream, const std::vector<LinkClass>& links);
-  /// Answer of the communicator's peer_memory().
-  [[nodiscard]] PeerMemory* peers(std::span<const std::byte> memory) const;
 
   /// Collective. Throws Error(environment) where NCCL cannot let others into the memory.
   [[nodiscard]] std::unique_ptr<RegisteredMemory> register_memory(std::span<std::byte> memory);
@@ -47,7 +37,6 @@ class NcclCopies {
   int rank_;
   NcclHandle handle_;
   std::vector<std::span<std::byte>> offered_;
-  std::shared_ptr<NcclPeers> peers_;  ///< null: none
 };
 
 }  // namespace zeropp::comm

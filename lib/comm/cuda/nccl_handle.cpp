@@ -80,12 +80,6 @@ Error NcclHandle::ended(ExitCode code, const std::string& message) {
   return {code, message};
 }
 
-void NcclHandle::let_all_go() {
-  for (const NcclHandle* const handle : live_handles()) {
-    if (handle->let_go_) handle->let_go_();
-  }
-}
-
 std::string NcclHandle::words(const std::string& what) const {
   std::string text =
       fmt::format("NCCL group '{}', {}, rank {}: {}", group_, operation_, rank_, what);
@@ -135,13 +129,7 @@ void NcclHandle::abort(std::span<NcclHandle* const> handles, const std::string& 
 ForcedEnd NcclHandle::forced_end(std::span<NcclHandle* const> handles, const std::string& cause) {
   int device = 0;
   (void)cudaGetDevice(&device);
-  ForcedEnd forced{.let_go =
-                       [device] {
-                         (void)cudaSetDevice(device);
-                         let_all_go();
-                       },
-                   .aborts = {},
-                   .give_up = {}};
+  ForcedEnd forced;
   std::string groups;
   for (NcclHandle* const handle : handles) {
     const ncclComm_t comm = std::exchange(handle->comm_, nullptr);

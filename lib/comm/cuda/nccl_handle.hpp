@@ -58,10 +58,6 @@ class NcclHandle {
   void unless_ended(Call&& call) noexcept {
     if (comm_ != nullptr) call(comm_);
   }
-  /// Sets what is called before any communicator of the process is aborted, once or more, on a
-  /// thread that the host waits for: it lets streams go on that wait for other ranks by other means
-  /// than NCCL's, and throws nothing. Empty: nothing.
-  void at_abort(std::function<void()> let_go) { let_go_ = std::move(let_go); }
   /// Runs several calls, as run() does one, that NCCL is to start as one operation, on every one of
   /// `handles`: `calls(i, communicator of handle i)` returns the first result that is an error, or
   /// ncclSuccess.
@@ -102,9 +98,6 @@ class NcclHandle {
   /// What ends the communicators of `handles`, which do not have them any more.
   [[nodiscard]] static ForcedEnd forced_end(std::span<NcclHandle* const> handles,
                                             const std::string& cause);
-  /// Lets streams go on that wait by other means than NCCL's, of all groups. ncclCommAbort() waits
-  /// for what its communicator has enqueued, which may lie behind such a wait of another one.
-  static void let_all_go();
   /// The error to throw, after this handle and all that live were aborted.
   [[nodiscard]] Error ended(ExitCode code, const std::string& message);
   [[nodiscard]] std::string words(const std::string& what) const;
@@ -115,7 +108,6 @@ class NcclHandle {
   int rank_;
   int exceptions_ = std::uncaught_exceptions();
   ncclComm_t comm_ = nullptr;  ///< null once it was ended
-  std::function<void()> let_go_;
   const char* operation_ = "creation";
   ncclResult_t last_ = ncclSuccess;
 };

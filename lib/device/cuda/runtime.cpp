@@ -18,8 +18,6 @@
 #include "kernels/core/cuda/check.hpp"
 #include "lib/base/error.hpp"
 #include "lib/device/cuda/stream_watch.hpp"
-#include "lib/device/current_gpu.hpp"
-#include "lib/device/gpu_memory_limit.hpp"
 
 namespace zeropp {
 

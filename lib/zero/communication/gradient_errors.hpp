@@ -16,9 +16,9 @@
 #include "lib/collective/error_feedback.hpp"
 #include "lib/comm/shape.hpp"
 #include "lib/device/device.hpp"
-#include "lib/zero/plan/feedback_memory.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/state_memory.hpp"
 
 namespace zeropp::zero {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lib/zero/plan/fp16_range.hpp"
+#include "lib/zero/plan/loss_scale.hpp"
 
 namespace zeropp::zero {
 

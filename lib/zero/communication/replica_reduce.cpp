@@ -1,6 +1,6 @@
 #include "lib/zero/communication/replica_reduce.hpp"
 
-#include "lib/zero/plan/fp16_range.hpp"
+#include "lib/zero/plan/loss_scale.hpp"
 
 namespace zeropp::zero {
 
@@ -60,7 +60,7 @@ void ReplicaReduce::reduce(std::size_t bucket, std::span<const View> shards,
                            StreamHandle stream, std::uint64_t key) {
   const auto [full, sum] = places(bucket, shards, image);
   if (packed(bucket)) copy_segments(bucket, shards, full, true, stream);
-  // A value that would leave fp16's range here or in the sum becomes infinite (fp16_range.hpp).
+  // A value that would leave fp16's range here or in the sum becomes infinite (loss_scale.hpp).
   if (largest_) {
     device_.optim->overflow(*largest_, 1, full.count, full.count, full.as<float>(), stream);
   }

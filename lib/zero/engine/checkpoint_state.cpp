@@ -293,21 +293,6 @@ bool CheckpointState::restore(const StepCounts& steps, const ReadSlice& read, co
   return as_kept;
 }
 
-void CheckpointState::visit_master(const VisitSlice& visit) const {
-  context_.executor.join();
-  context_.compute().synchronize();  // the copy to pageable memory would wait unwatched
-  std::vector<std::byte> values;
-  for (std::size_t u = 0; u < context_.units().size(); ++u) {
-    for (const KeptArray& array : kept_arrays(u, 0)) {
-      const Extent part = common({0, context_.units()[u].flat}, {array.begin, array.count});
-      values.resize(part.count * array.form.element_bytes);
-      array.read(array.at(part), values);
-      context_.compute().synchronize();
-      visit(slice(array.name, array.form, u, part), values);
-    }
-  }
-}
-
 void CheckpointState::set_weights(const ReadSlice& read) {
   context_.executor.join();
   const Stream& compute = context_.compute();

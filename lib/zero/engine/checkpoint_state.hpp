@@ -21,7 +21,6 @@
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/kept_copies.hpp"
-#include "lib/zero/engine/kept_slice.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
 #include "lib/zero/quantization/adaptive_bits.hpp"
@@ -29,7 +28,6 @@
 namespace zeropp::zero {
 
 /// Is called with a slice of arrays and its values in the host's memory.
-using VisitSlice = std::function<void(const checkpoint::Slice&, std::span<const std::byte> values)>;
 
 /// What of a checkpoint a run goes on from. What a run does not keep counts as gone on from.
 struct Restored {
@@ -74,9 +72,6 @@ class CheckpointState {
   /// Reads the widths, where `has` knows them. Called after AdaptiveBits::agree().
   bool restore_widths(const ReadSlice& read, const HasSlice& has);
 
-  /// Calls `visit` with each part of the master weights that this rank's optimizer steps: at stage
-  /// 0 all of them. Waits for all work that is enqueued; the values are valid during the call.
-  void visit_master(const VisitSlice& visit) const;
   /// Reads master weights alone, and makes this rank's weights from them. What was gathered from
   /// the old ones is gathered again.
   void set_weights(const ReadSlice& read);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "lib/zero/engine/copy_hashes.hpp"
 #include "lib/zero/engine/master_weights.hpp"
 #include "lib/zero/engine/memory_report.hpp"
 

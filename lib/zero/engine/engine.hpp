@@ -24,7 +24,6 @@
 #include "lib/zero/engine/codec_controller.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/executor.hpp"
-#include "lib/zero/engine/progress.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
 #include "lib/zero/engine/training_step.hpp"
@@ -101,9 +100,6 @@ class Engine {
   /// Goes on with other weights: reads "UNIT/master" only. Called before the first step or between
   /// steps.
   void set_weights(const ReadSlice& read) { state_.set_weights(read); }
-  /// Calls `visit` with each part of the fp32 master weights that this rank's optimizer steps, as
-  /// set_weights() reads them. Waits for the last update; the values are valid during the call.
-  void visit_master(const VisitSlice& visit) const { state_.visit_master(visit); }
   [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
   /// Goes on with another loss scale, between steps; what error feedback keeps follows.
   void set_loss_scale(const LossScale::State& state) { step_.set_loss_scale(state); }

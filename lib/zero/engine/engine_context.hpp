@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "lib/comm/groups.hpp"
 #include "lib/device/compute_device.hpp"
@@ -11,13 +12,28 @@
 #include "lib/zero/communication/weight_exchange.hpp"
 #include "lib/zero/communication/weight_gather.hpp"
 #include "lib/zero/engine/executor.hpp"
-#include "lib/zero/engine/progress.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 #include "lib/zero/plan/rank_plan.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::zero {
+
+/// Counts of steps, which an engine keeps up and a checkpoint saves.
+struct StepCounts {
+  std::uint64_t taken = 0;  ///< the optimizer's t
+  std::uint64_t begun = 0;  ///< steps that were taken or skipped
+};
+
+struct Progress {
+  StepCounts steps;
+  /// Version of the weights, which every step that is taken increments; restoring a run sets it.
+  std::uint64_t version = 1;
+  /// Version of the weights that the secondary shards hold or, with weight differences at stages 1
+  /// and 2, the resident weights; 0: they hold none.
+  std::uint64_t secondary_version = 0;
+  bool gathered_initial = false;  ///< resident weights are whole
+};
 
 struct EngineContext {
   const Options& options;  ///< resolved: no "auto"

@@ -6,13 +6,26 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <vector>
 
+#include "lib/checkpoint/manifest.hpp"
 #include "lib/zero/engine/engine_context.hpp"
-#include "lib/zero/engine/kept_slice.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 
 namespace zeropp::zero {
+
+/// A slice of a checkpoint, and how its values come to the host's memory.
+struct KeptSlice {
+  checkpoint::Slice slice;
+  std::function<void(std::span<std::byte> to)> read;
+};
+
+/// Fills host memory with a slice of saved arrays. Throws Error(io).
+using ReadSlice = std::function<void(const checkpoint::Slice&, std::span<std::byte>)>;
+/// Whether there is such an array among the saved ones.
+using HasSlice = std::function<bool(const checkpoint::Slice&)>;
 
 class KeptCopies {
  public:

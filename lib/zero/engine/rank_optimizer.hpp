@@ -13,7 +13,6 @@
 #include "lib/base/async_file.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/zero/engine/engine_context.hpp"
-#include "lib/zero/engine/image_updates.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/weight_images.hpp"
 #include "lib/zero/optimizer/file_weights.hpp"

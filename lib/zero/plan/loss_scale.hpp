@@ -14,6 +14,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+
+#include "kernels/core/dtype.hpp"
 
 namespace zeropp::zero {
 
@@ -61,5 +64,14 @@ class LossScale {
   LossScaleOptions options_;
   State state_;
 };
+
+/// Largest magnitude of each of `terms` values whose sum fp16 can carry: codecs saturate, and a
+/// loss scale that is too large must make a value infinite, so that the step is skipped. Nothing
+/// where `compute` is another dtype: fp32 and bf16 carry every sum.
+constexpr std::optional<float> largest_fp16_term(Dtype compute, std::size_t terms) {
+  constexpr float kLargestFp16 = 65504.0F;
+  if (compute != Dtype::fp16) return std::nullopt;
+  return kLargestFp16 / static_cast<float>(terms);
+}
 
 }  // namespace zeropp::zero

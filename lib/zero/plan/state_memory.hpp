@@ -10,6 +10,7 @@
 
 #include "kernels/core/dtype.hpp"
 #include "kernels/optim/moments.hpp"
+#include "lib/comm/shape.hpp"
 #include "lib/zero/plan/gradient_slabs.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
@@ -48,5 +49,16 @@ using HeldMemory = std::map<std::string, std::size_t, std::less<>>;
 /// part of `held` that was not predicted has to have zero bytes. Throws std::logic_error where it
 /// has more, and where a predicted part is missing in `held`.
 std::vector<MemoryReport> compare_memory(const std::vector<MemoryPart>& predicted, HeldMemory held);
+
+/// Names of the parts of error feedback in traces: the first and the second hop among the ranks
+/// that share a copy, and both halves of the sum over shard groups.
+inline constexpr const char* kErrorsIntra = "error_feedback_intra";
+inline constexpr const char* kErrorsInter = "error_feedback_inter";
+inline constexpr const char* kErrorsAcross = "error_feedback_across";
+
+/// Memory of both copies of the errors that error feedback keeps of all buckets, in those three
+/// parts. Parts of zero bytes are included.
+std::vector<MemoryPart> feedback_memory(const Options& options, const std::vector<Bucket>& buckets,
+                                        const comm::JobShape& job);
 
 }  // namespace zeropp::zero

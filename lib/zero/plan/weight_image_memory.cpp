@@ -3,16 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/optim/update_image.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
-#include "lib/collective/image_chunks.hpp"
+#include "lib/collective/description.hpp"
 #include "lib/zero/plan/collective_plans.hpp"
-#include "lib/zero/plan/image_format.hpp"
 
 namespace zeropp::zero {
+
+std::optional<optim::ImageFormat> image_format(const codec::CodecSpec& spec, Dtype rounded) {
+  const bool narrow = spec.format == "int4";
+  if ((!narrow && spec.format != "int8") || !spec.options.empty()) return std::nullopt;
+  const std::size_t block = codec::Codec(spec, rounded).block();
+  const auto [smallest, largest] = optim::kImageBlocks;
+  if (!std::has_single_bit(block) || block < smallest || block > largest) return std::nullopt;
+  return optim::ImageFormat{
+      .bits = narrow ? 4U : 8U, .block = static_cast<std::uint32_t>(block), .rounded = rounded};
+}
 
 namespace {
 

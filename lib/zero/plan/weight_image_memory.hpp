@@ -1,18 +1,26 @@
-// Memory of the kept wire images of weight shards (Options::keep_weight_images), and of what writes
-// them, in closed form.
+// Kept wire images of weight shards (Options::keep_weight_images): which codecs updates can write
+// them in (kernels/optim/update_image.hpp), and the memory of images and of what writes them, in
+// closed form.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/codec/spec.hpp"
 #include "kernels/optim/moments.hpp"
+#include "kernels/optim/update_image.hpp"
 #include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::zero {
+
+/// The form in which an update writes images of `spec`, of weights rounded to `rounded`; empty
+/// where there is no kernel for the codec. `spec` is one that parse_codec() returns.
+std::optional<optim::ImageFormat> image_format(const codec::CodecSpec& spec, Dtype rounded);
 
 /// Names of their parts of a memory report.
 inline constexpr const char* kWeightImages = "weight_images";

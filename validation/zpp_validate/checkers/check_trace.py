@@ -54,7 +54,6 @@ class Checker(TraceChecker):
                                                     self.trace.copies_found, self.first)
             volume = self.run.replay([row["skipped"] for row in self.steps],
                                      list(zip(self.evaluations, self.evaluation_batches)), self.first,
-                                     self.averaged_batches(),
                                      self.trace.copies_found)
             self.check_step_bytes(volume)
             self.check_collectives(volume)
@@ -77,6 +76,10 @@ class Checker(TraceChecker):
             tables = "weight_image_tables" in self.trace.columns["memory"]["name"]
             self.settings = replace(Settings.of(self.config), fused_updates=tables)
             own = self.config["zeropp"]
+            for name, without_effect in fmt.REMOVED_OPTIONS.items():
+                if own.get(name, without_effect) != without_effect:
+                    raise Invalid(f"the run used zeropp.{name}, which this version does not know: judge the trace with "
+                                  f"the zpp-validate of the version that wrote it, {a['version']}")
             self.require(own["seed"] == a["seed"], "seed differs from the configuration's")
             self.require(int(own["deterministic"]) == a["deterministic"],
                          "deterministic differs from the configuration's")
@@ -189,23 +192,6 @@ class Checker(TraceChecker):
             else:
                 self.require(math.isnan(row["bits_per_byte"]),
                              f"{where}: bits_per_byte is a number, but the loss is not of bytes")
-
-    def averaged_batches(self):
-        """Of the evaluation of the mean of the last weights: one, after the last step that was asked for; 0: there is
-        none."""
-        wanted = self.config["zeropp"].get("averaged_steps", 0)
-        rows = self.trace.rows("averaged_weights") if wanted else []
-        if len(rows) != int(min(wanted, len(self.steps)) > 0 and not self.interrupted):
-            raise Invalid(f"/averaged_weights has {len(rows)} rows, and averaged_steps is {wanted}")
-        for row in rows:
-            self.require(row["steps"] == min(wanted, len(self.steps)),
-                         f"/averaged_weights is of {row['steps']} steps, of {len(self.steps)} that were done and "
-                         f"{wanted} that were asked for")
-            self.require(row["batches"] == self.evaluation_batches[-1],
-                         f"/averaged_weights has {row['batches']} batches, an evaluation {self.evaluation_batches[-1]}")
-            self.require(math.isfinite(row["loss"]) and not (self.is_likelihood and row["loss"] < 0),
-                         f"/averaged_weights: loss {row['loss']}")
-        return rows[0]["batches"] if rows else 0
 
     def check_data(self):
         data = self.trace.data

@@ -131,7 +131,6 @@ class ConvergeChecker(TraceChecker):
         self.require(close(run.final_held_out_loss, run.evaluations[-1][1]),
                      f"{where}: final_held_out_loss is {run.final_held_out_loss}, its last evaluation "
                      f"{run.evaluations[-1][1]}")
-        self.check_averaged(run, where)
         if run.parts:
             self.check_parts(run, where)
         if self.study.setting_of(run).tokens_are_bytes:
@@ -140,13 +139,6 @@ class ConvergeChecker(TraceChecker):
         else:
             self.require(math.isnan(run.bits_per_byte),
                          f"{where}: bits_per_byte is a number, but the loss is not of bytes")
-
-    def check_averaged(self, run, where):
-        wanted = self.study.setting_of(run).averaged_steps
-        self.require(run.averaged_steps == min(wanted, run.steps),
-                     f"{where}: /averaged_weights is of {run.averaged_steps} steps, config_json asks for {wanted}")
-        self.require(wanted == 0 or math.isfinite(run.averaged_loss),
-                     f"{where}: the loss of averaged weights is {run.averaged_loss}")
 
     def check_parts(self, run, where):
         if not self.require(run.part_batches and min(run.part_batches) > 0,

@@ -80,16 +80,15 @@ def main(words):
             print(f"INVALID: {reason}")
         return 1
     rows = judged.judge(study, arguments.margin, arguments.level)
-    averaged = judged.judge(study, arguments.margin, arguments.level, "averaged_loss")
     claims, missing = ladder.claims_of(study, arguments.margin, arguments.level)
     effects = feedback_effect.effects_of(study)
     command = arguments.command or shlex.join(["validation/zpp-validate", "converge", *words])
     text = "".join(f"{note}.\n\n" for note in notes)
-    text += converge_table.text_of(study, trace, rows, averaged, claims, missing, effects, arguments.margin)
+    text += converge_table.text_of(study, trace, rows, claims, missing, effects, arguments.margin)
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "table.md").write_text(text)
     (arguments.output / "chapter.md").unlink(missing_ok=True)
-    if chapter := converge_table.chapter(study, rows, averaged, claims, effects, arguments.margin, command):
+    if chapter := converge_table.chapter(study, rows, claims, effects, arguments.margin, command):
         (arguments.output / "chapter.md").write_text(chapter)
     converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
                               {"margin": arguments.margin, "level": arguments.level,

@@ -15,8 +15,6 @@ COLUMNS = ("setting", "bits", "loss", "perplexity", "bits/byte", "difference", "
            "p equivalent",
            "seen from", "provable", "verdict")
 EFFECT_COLUMNS = ("setting", "without", "difference", "95 % interval", "p")
-AVERAGED_COLUMNS = ("setting", "baseline's loss", "loss", "difference", "95 % interval", "p differs",
-                    "p equivalent", "verdict")
 BOUND_COLUMNS = ("setting", "seeds", "steps", "violations", "largest share of the bound")
 CHECK_COLUMNS = ("contract", "first", "second", "seed", "difference", "allowed")
 LADDER_COLUMNS = ("claim", "difference", "95 % interval", "p", "verdict")
@@ -66,19 +64,6 @@ def rows_of(study, rows, level):
 
 def diverged_text(setting):
     return f"{judged.DIVERGED} (seed {', '.join(map(str, setting.diverged))})"
-
-
-def averaged_table(averaged, level):
-    """The second reading; empty without."""
-    own = [row for row in averaged if row.setting.level == level]
-    if not own:
-        return []
-    steps = "/".join(sorted({str(row.setting.averaged_steps) for row in own}))
-    cells = [[row.setting.name, f"{row.mean('averaged_loss', row.baseline):.4f}", f"{row.mean('averaged_loss'):.4f}",
-              number(row.pairs.mean),
-              interval_text(row.interval), p_text(row.p_differs), p_text(row.p_equivalent), row.verdict] for row in own]
-    return [f"With the mean of the weights after each of the last {steps} steps, judged by itself:", "",
-            markdown_table.aligned(AVERAGED_COLUMNS, cells, TEXT_COLUMNS), ""]
 
 
 def ladder_table(claims, level):
@@ -187,7 +172,7 @@ def contracts(study, checks):
             ""] if cells else []
 
 
-def text_of(study, trace, rows, averaged, claims, missing, effects, margin):
+def text_of(study, trace, rows, claims, missing, effects, margin):
     lines = []
     for name in TOKEN_LEVELS:
         if any(setting.level == name for setting in study.settings):
@@ -195,8 +180,8 @@ def text_of(study, trace, rows, averaged, claims, missing, effects, margin):
                       *entropy_text(study, name, float(trace.data[name]["source_entropy_bits"])),
                       *runs_text(study, name),
                       markdown_table.aligned(COLUMNS, rows_of(study, rows, name), TEXT_COLUMNS), "",
-                      *averaged_table(averaged, name), "The published order of codecs:", "", ladder_table(claims, name),
-                      "", *effects_table(effects, name)]
+                      "The published order of codecs:", "", ladder_table(claims, name), "",
+                      *effects_table(effects, name)]
     lines += [f"- {each}" for each in missing] + ([power_text(rows), legend(margin, len(rows))] if rows else [])
     lines += bounds(study, trace.rows("quadratic_runs")) + contracts(study, trace.rows("checks"))
     return "\n".join(lines) + "\n"
@@ -207,7 +192,7 @@ def codec_cells(setting):
     return [weights, "/".join(dict.fromkeys(setting.gradient_codecs)), setting.feedback, f"{setting.bits:.2f}"]
 
 
-def chapter(study, rows, averaged, claims, effects, margin, command):
+def chapter(study, rows, claims, effects, margin, command):
     """The chapter of docs/howto/safe-compression.md, of the hardest level that was run: settings whose baseline sends
     everything uncompressed. None where there are none."""
     beside = [row for row in rows if row.baseline.uncompressed]
@@ -234,7 +219,6 @@ def chapter(study, rows, averaged, claims, effects, margin, command):
         f"{count[judged.WORSE]} are shown to be worse, {len(gone)} diverged, of {count[judged.OPEN]} these runs show "
         f"neither.", "",
         markdown_table.aligned(SAFE_COLUMNS, cells, TEXT_COLUMNS), "",
-        *averaged_table([row for row in averaged if row.baseline.uncompressed], level),
         "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "",
         *effects_table(effects, level), power_text(own), "",
         "It is remade by", "", "```", command, "```", ""])

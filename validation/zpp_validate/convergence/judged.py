@@ -55,12 +55,11 @@ def shown(verdict):
     return second + WITHIN if first == SAFE and second else verdict
 
 
-def judge(study, margin, level, loss="final_held_out_loss"):
-    """Rows in the file's order, by a held-out loss of Run. Needs a study that ConvergeChecker accepts, with two seeds
-    at least. "averaged_loss" judges the settings whose runs averaged weights."""
-    compared = [(setting, baseline) for setting, baseline in study.compared()
-                if loss != "averaged_loss" or (setting.averaged_steps and baseline.averaged_steps)]
-    pairs = [paired.of(study.differences(setting, baseline, loss)) for setting, baseline in compared]
+def judge(study, margin, level):
+    """Rows in the file's order, by the last held-out losses. Needs a study that ConvergeChecker accepts, with two seeds
+    at least."""
+    compared = study.compared()
+    pairs = [paired.of(study.differences(setting, baseline)) for setting, baseline in compared]
     differs = rank_test.holm([each.p_differs() for each in pairs])
     equivalent = rank_test.holm([max(each.p_equivalent(margin)) for each in pairs])
     share = level / max(1, len(pairs))

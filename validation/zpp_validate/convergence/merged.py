@@ -10,11 +10,11 @@ import json
 
 from zpp_validate.checkers import converge_checker
 from zpp_validate.problem import Problem
-from zpp_validate.readers import measurement, run_file
+from zpp_validate.readers import measurement, run_file, trace_format
 from zpp_validate.readers.trace_file import Trace
 
 # Groups whose rows belong to one run.
-OF_RUNS = ("steps", "evaluations", "held_out_parts", "averaged_weights", "errors", "quadratic", "quadratic_runs")
+OF_RUNS = ("steps", "evaluations", "held_out_parts", "errors", "quadratic", "quadratic_runs")
 OF_RANKS = ("world_size", "node_count", "ranks_per_node", "emulated")
 
 
@@ -25,6 +25,8 @@ def without_place(config_json):
         own = config.get("zeropp", {})
         own.pop("seed", None)
         own.get("data", {}).pop("path", None)
+        for name in trace_format.REMOVED_OPTIONS:  # they change no weights
+            own.pop(name, None)
     except (ValueError, AttributeError):
         return config_json
     return config

@@ -64,14 +64,12 @@ class Run:
         self.take_weights()
 
     def take_gradients(self):
-        """What the reductions of one backward pass are, and how many of them encode into the memory of other ranks."""
+        """What the reductions of one backward pass are."""
         collectives, buckets = self.collectives, self.layout.buckets
         codecs = [self.codecs[unit].gradients for _, unit in buckets]
         self.reductions = [collectives.reduction(part, both) for (part, _), both in zip(buckets, codecs)]
         self.across = [sums for (part, _), both in zip(buckets, codecs) if self.layout.groups.count > 1
                        for sums in collectives.sums_across(part, both[1])]
-        self.stored = sum(collectives.is_stored(bucket, both[0]) for bucket, both in enumerate(codecs))
-        self.stored_across = sum(collectives.is_stored_across(bucket, both[1]) for bucket, both in enumerate(codecs))
 
     def take_weights(self):
         """What gathers from the shards of all ranks are, and those that bring whole weights to copies."""
@@ -165,9 +163,7 @@ class Run:
         total = Bytes()
         for _ in range(s.accumulation if s.stage >= 2 else 1):
             total += sum((volume.count("backward", c) for c in self.reductions), Bytes())
-            volume.peer_stores += self.stored
         total += sum((volume.count("backward", c) for c in self.across), Bytes())
-        volume.peer_stores += self.stored_across
         total += self.gather_for(self.step_uses, volume)
         if s.stage == 0:
             total += sum((volume.count("backward", c) for c in self.sums), Bytes())
@@ -185,10 +181,9 @@ class Run:
             volume.images.updated({unit: self.codecs[unit].weights for unit in self.layout.sharded})
         return total
 
-    def replay(self, skipped, evaluations, first=0, averaged_batches=0, found="none"):
+    def replay(self, skipped, evaluations, first=0, found="none"):
         """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches). `first`: steps of the runs
-        that this one goes on from; `found`: what copies of the weights it goes on from, as in /weight_copies.
-        `averaged_batches`: of an evaluation after all steps, for which every rank is given other weights."""
+        that this one goes on from; `found`: what copies of the weights it goes on from, as in /weight_copies."""
         s = self.settings
         volume = Volume(images=KeptImages(s.updates_encode()) if s.keeps_images else None)
         if s.adaptive and not self.table.chosen:
@@ -200,12 +195,6 @@ class Run:
             self.evaluate(sum(batches for before, batches in evaluations if before == step), volume)
             if step < len(skipped):
                 volume.steps.append(self.step(skipped[step], volume))
-        if averaged_batches:
-            self.whole_units("initial", volume)
-            self.valid.clear()
-            if volume.images:
-                volume.images.forget()
-            self.evaluate(averaged_batches, volume)
         return volume
 
     def begin(self, first, found, volume):

@@ -7,8 +7,6 @@ from zpp_validate.forms.volume import Collective
 from zpp_validate.forms.wire import (UNCUT, all_gather, along_rails, codec_block, messages, pieces, reduce_scatter,
                                      reduction_codec, secondary_gather, secondary_messages, wire_bytes)
 
-PUSHED = ("1-hop", "2-hop", "ordered")  # reductions that may encode into the memory of the ranks that sum
-
 
 class Collectives:
     """Of a run with these settings whose units lie so."""
@@ -51,12 +49,18 @@ class Collectives:
         group."""
         partition, element_bytes = self.settings.partition, self.settings.element_bytes
         part = self.layout.shards[unit] * self.topology.size // partition // self.secondary_pieces()
-        algorithm = self.settings.secondary_gather
+        algorithm = self.secondary_algorithm()
         return Collective("all_gather", "weights_secondary", algorithm, "none",
                           self.logical(partition, part, element_bytes),
                           secondary_gather(self.topology, algorithm, partition, part, element_bytes),
                           secondary_messages(self.topology, algorithm, partition, pieces(part, 1, 1)),  # no pipeline
                           "secondary")
+
+    def secondary_algorithm(self):
+        s = self.settings
+        if s.copy_engines and s.partition <= (self.topology.ranks_per_node or 0):
+            return s.secondary_gather or "direct"
+        return s.secondary_gather or ("native" if s.takes_vendors else "flat")
 
     def secondary_pieces(self):
         """Gathers in which a unit is put together from secondary shards: those of a rail's shards, one a node, with
@@ -105,21 +109,3 @@ class Collectives:
                 Collective("all_gather", "gradients_across", "direct", of_sums, self.logical(groups.count, part, 4),
                            groups.gather_across(of_sums, part),
                            groups.exchange(self.pieces("direct", part, of_sums)), "replica"))
-
-    def is_stored(self, bucket, codec):
-        """Whether the reduction of a bucket encodes into the memory of the ranks that sum: in one hop on one node. What
-        travels as it lies in memory is exchanged: uncompressed gradients of the compute dtype, in one row and one
-        piece. `codec`: of its first hop."""
-        s, (part, unit) = self.settings, self.layout.buckets[bucket]
-        as_it_lies = (codec == "none" and (s.element_bytes == 4 or self.layout.narrow(unit))
-                      and not self.layout.cut[bucket] and self.pieces(s.reduce_scatter, part, codec) == 1)
-        return (s.peer_stores and s.reduce_scatter in PUSHED and self.groups.inside.node_count == 1
-                and self.groups.size > 1 and not as_it_lies)
-
-    def is_stored_across(self, bucket, codec):
-        """Whether the sum of a bucket's gradient shards over the shard groups does, from fp32, on one node. `codec`: of
-        its second hop."""
-        s, (part, _) = self.settings, self.layout.buckets[bucket]
-        part = self.groups.replica_part(part, s.element_bytes)
-        as_it_lies = codec == "none" and s.element_bytes == 4 and self.pieces("1-hop", part, codec) == 1
-        return s.peer_stores and self.groups.count > 1 and self.topology.node_count == 1 and not as_it_lies

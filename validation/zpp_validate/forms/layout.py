@@ -92,8 +92,6 @@ class Layout:
             raise ValueError("codecs by unit, and no names of units")
         self.reduced = self.reductions(layers)
         self.buckets = [(part, inside[0]) for part, inside in self.reduced]
-        # Gradients of a part of a shard do not lie in one row over the ranks.
-        self.cut = [len(inside) == 1 and part < self.shards[inside[0]] for part, inside in self.reduced]
 
     def reductions(self, layers):
         """(elements a rank, units) of each reduction of a backward pass."""

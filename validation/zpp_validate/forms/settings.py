@@ -56,7 +56,9 @@ class Settings:
     accumulation: int  # micro-steps of a step
     all_gather: str
     reduce_scatter: str
-    secondary_gather: str = "flat"
+    secondary_gather: str = ""  # an option of earlier versions; empty: by rule
+    copy_engines: bool = False
+    takes_vendors: bool = False  # where uncompressed weights are gathered inside a group
     optimizer_states: int = 2
     moments: str = "fp32"  # as these are kept
     feedback: tuple = ()  # hops that feed errors back: intra, inter
@@ -75,7 +77,6 @@ class Settings:
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
     keeps_images: bool = False  # of the own shards of weights, as their gathers send them
     fused_updates: bool = True  # the program's updates write images; not in runs before they did
-    peer_stores: bool = False  # reductions encode into the memory of the ranks that sum
 
     @classmethod
     def of(cls, config):
@@ -98,7 +99,10 @@ class Settings:
             # With weight differences nothing may be gathered over all ranks.
             all_gather=own.get("all_gather_algorithm", "two-level"),
             reduce_scatter=own["reduce_scatter_algorithm"],
-            secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
+            secondary_gather=own.get("secondary_gather_algorithm", ""),
+            copy_engines=own.get("copy_engines") == "on",
+            takes_vendors=(own.get("transport") == "nccl" and not own.get("deterministic", False)
+                           and own.get("pipeline_depth", 1) == 1),
             optimizer_states=optimizer_states(config["optimizer"]),
             moments=own.get("moments", "fp32"),  # where the optimizer has some; not in traces before it was there
             feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
@@ -119,8 +123,6 @@ class Settings:
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
             # In traces where it has an effect; not before it was there.
             keeps_images=own.get("keep_weight_images", False),
-            # Refused where it has no effect; not in traces before it was there.
-            peer_stores=own.get("peer_stores", "off") == "on",
         )
 
     def moment_bytes(self, count):
@@ -148,8 +150,7 @@ class Settings:
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"), quantized_gradients=False,
                        feedback=(), schedule=(), adaptive=None, differences=None, keeps_images=False,
-                       peer_stores=False, partition=1, all_gather=all_gather_algorithm,
-                       reduce_scatter=reduce_scatter_algorithm)
+                       partition=1, all_gather=all_gather_algorithm, reduce_scatter=reduce_scatter_algorithm)
 
     def gradient_block(self):
         """The largest block, in values, of all gradient codecs that the configuration names."""

@@ -45,7 +45,6 @@ class Volume:
     gathered: dict = field(default_factory=lambda: defaultdict(int))
     images: KeptImages = None
     refreshes_written: int = 0  # of whole units of one rank, that updates wrote
-    peer_stores: int = 0  # reductions of one rank that encoded into the memory of others
 
     def count(self, phase, c):
         """Runs `c` once; what it sends."""
@@ -62,5 +61,4 @@ class Volume:
 
     def counters(self):
         """Of one rank, by name: what happened beside the collectives."""
-        return {"peer_store_reductions": self.peer_stores,
-                "refreshes_by_updates": self.refreshes_written} | (self.images.counters() if self.images else {})
+        return {"refreshes_by_updates": self.refreshes_written} | (self.images.counters() if self.images else {})

@@ -64,9 +64,5 @@ class KeptImages:
             else:
                 self.encoded += 1
 
-    def forget(self):
-        """Weights were set from outside."""
-        self.kept.clear()
-
     def counters(self):
         return {"weight_images_by_updates": self.written, "weight_images_encoded": self.encoded}

@@ -56,11 +56,6 @@ class Setting:
         return own if isinstance(own, dict) else {}
 
     @property
-    def averaged_steps(self):
-        """Last steps the mean of whose weights is to be evaluated; 0: none."""
-        return self.own.get("averaged_steps", 0)
-
-    @property
     def weight_differences(self):
         """Codec of weight differences, "" where weights go whole, with the type of the copies where that is fp32."""
         own = self.own
@@ -104,8 +99,6 @@ class Run:
     evaluations: list = field(default_factory=list)
     parts: list = field(default_factory=list)  # losses of the last evaluation, by part of the held-out data
     part_batches: list = field(default_factory=list)  # batches of each part; empty: the file does not say
-    averaged_loss: float = math.nan  # with the mean of the weights of the last averaged_steps; NaN: not asked for
-    averaged_steps: int = 0
     searches: bool = False  # for a loss scale: skips steps on its way
     planned: int = 0  # steps
 
@@ -159,9 +152,6 @@ class Study:
                 raise Unfit(f"/held_out_parts: run {run.index} has part {row['part']} where "
                             f"{len(run.parts)} comes")
             run.parts.append(row["loss"])
-        for row in trace.rows("averaged_weights"):
-            run = self.run_of(row, "averaged_weights")
-            run.averaged_loss, run.averaged_steps = row["loss"], row["steps"]
         for run in self.runs:
             run.part_batches = self.part_batches(run, trace.data)
         self.by_name = {setting.name: setting for setting in self.settings}
@@ -194,6 +184,7 @@ class Study:
         return [(setting, self.by_name[setting.baseline]) for setting in self.settings
                 if setting.level in TOKEN_LEVELS and setting.baseline and not setting.diverged]
 
-    def differences(self, setting, baseline, loss="final_held_out_loss"):
-        """Held-out losses of `setting` minus those of `baseline`, by seed. Both have the same keys. `loss`: of Run."""
-        return [getattr(setting.runs[key], loss) - getattr(baseline.runs[key], loss) for key in sorted(setting.runs)]
+    def differences(self, setting, baseline):
+        """Last held-out losses of `setting` minus those of `baseline`, by seed. Both have the same keys."""
+        return [setting.runs[key].final_held_out_loss - baseline.runs[key].final_held_out_loss
+                for key in sorted(setting.runs)]

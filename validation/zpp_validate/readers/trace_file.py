@@ -1,6 +1,7 @@
 """A trace in memory, as a reader finds it: what is missing or mistyped is a problem, nothing throws."""
 
 import json
+import sys
 
 import h5py
 import numpy as np
@@ -36,7 +37,7 @@ class Trace:
                     return
                 self.app = text(file.attrs.get("app", ""))
                 if "fabric" in file:
-                    self.app = "fabric"  # of zpp_sweep --fabric as well, whose files say sweep
+                    self.app = "fabric"  # also of earlier versions' zpp_sweep --fabric, whose files say sweep
                 if self.app == "plan":
                     self.app += "".join(f" {name}" for name, group in fmt.PLAN_COMMANDS.items() if group in file)
                 is_training = self.app in ("train", "")
@@ -51,6 +52,9 @@ class Trace:
                     self.copies_found = text(file["weight_copies"].attrs["found"])
                 for group, names in fmt.PLAN_ATTRIBUTES.get(self.app, {}).items():
                     self.plan[group] = self.read_plan(file, group, names)
+                if "averaged_weights/loss" in file and len(file["averaged_weights/loss"]):
+                    print(f"zpp-validate: {path}: /averaged_weights is of an earlier version, and is not read",
+                          file=sys.stderr)
                 if "env" not in file:
                     self.problem("no group /env")
                 for group in self.data_groups(file) if is_training or self.app == "converge" else ():
@@ -67,7 +71,6 @@ class Trace:
                 **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
                 **(fmt.CODEC_COLUMNS if self.own().get("codec_schedule") or self.is_adaptive() else {}),
                 **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {}),
-                **(fmt.AVERAGED_COLUMNS if self.own().get("averaged_steps", 0) > 0 else {}),
                 **(fmt.COPY_COLUMNS if self.own().get("weight_differences") and self.own().get("hash_parameters", True)
                    else {}),
                 **(fmt.CHECKPOINT_COLUMNS if self.own().get("checkpoint", {}).get("save") else {})}

@@ -68,15 +68,15 @@ COPY_COLUMNS = {"weight_copies": {"hash": "S"}}
 # Where the run saves itself.
 CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "time_paused": "f s",
                                       "time_writing": "f s"}}
-# Where the mean of the last weights is evaluated.
-AVERAGED_COLUMNS = {"averaged_weights": {"steps": "u steps", "loss": "f nats per token", "batches": "u micro-batches"}}
-MAY_BE_EMPTY = {"checkpoints", "averaged_weights", "evaluations", "counters", "gpus", "errors", "adaptive_bits",
+# Options of earlier versions that this one does not have: the value without an effect.
+REMOVED_OPTIONS = {"peer_stores": "off", "averaged_steps": 0}
+MAY_BE_EMPTY = {"checkpoints", "evaluations", "counters", "gpus", "errors", "adaptive_bits",
                 "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
 # A matrix without a level has none of its rows; a group of the second kind may be missing with all its columns.
-MAY_BE_EMPTY_OF = {"converge": {"steps", "held_out_parts", "averaged_weights", "errors", "quadratic",
+MAY_BE_EMPTY_OF = {"converge": {"steps", "held_out_parts", "errors", "quadratic",
                                 "quadratic_runs", "checks"}}
 # Where no setting asks for it; in files of earlier versions.
-MAY_BE_MISSING_OF = {"converge": {"errors", "held_out_parts", "averaged_weights"}}
+MAY_BE_MISSING_OF = {"converge": {"errors", "held_out_parts"}}
 # Traces of these programs have samples of GPUs, with the back end cuda only.
 SAMPLES_GPUS = ("train", "sweep")
 GPU_COLUMNS = {"gpus": {"rank": "u", "time": "f s", "sm_clock": "f MHz", "memory_clock": "f MHz", "power": "f W",
@@ -134,7 +134,6 @@ CONVERGE_COLUMNS = {
     "steps": {"run": "u", "step": "u steps", "loss": "f nats per token", "grad_norm": "f 1", "skipped": "u bool"},
     "evaluations": {"run": "u", "step": "u steps", "loss": "f nats per token"},
     "held_out_parts": {"run": "u", "part": "u", "loss": "f nats per token"},
-    "averaged_weights": {"run": "u", "steps": "u steps", "loss": "f nats per token", "batches": "u micro-batches"},
     "errors": {"run": "u", "step": "u steps", "kind": "S", "unit_kind": "S", "relative_l2": "f 1", "cosine": "f 1",
                "largest": "f 1", "norm_ratio": "f 1"},
     "quadratic": {"run": "u", "step": "u steps", "distance": "f 1", "bound": "f 1"},

@@ -1,8 +1,20 @@
-#include "lib/base/shown.hpp"
+#include "lib/base/text.hpp"
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace zeropp {
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
 
 namespace {
 
@@ -30,6 +42,16 @@ std::string shown(const std::string& text) {
   std::size_t end = kLongest;
   while (end > 0 && is_inside_character(text[end])) --end;
   return fmt::format("{}... ({} bytes)", escaped(text.substr(0, end)), text.size());
+}
+
+std::string in_width(double value, int width) {
+  const double magnitude = std::abs(value);
+  int digits = 1;
+  for (double limit = 10; magnitude >= limit && digits < 300; limit *= 10) ++digits;
+  if (digits + 3 <= width) return fmt::format("{:.2f}", value);
+  if (digits + 2 <= width) return fmt::format("{:.1f}", value);
+  if (digits <= width) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.1e}", value);
 }
 
 }  // namespace zeropp

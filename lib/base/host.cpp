@@ -1,12 +1,20 @@
-#include "lib/base/affinity.hpp"
+#include "lib/base/host.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <memory>
 
 namespace zeropp {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
 
 namespace {
 
