@@ -1,7 +1,7 @@
 # ctest: name=tests_found timeout=300 labels=unit
-"""Every GoogleTest test is run where its file's header line asks for it, by one entry of CTest each: links test_NAME to a
-program share out its tests, none without any, and an entry runs the tests of the files that it lists. A name that the
-program does not know is refused."""
+"""Every GoogleTest test is run where its file's header line asks for it, by one entry of CTest each: links test_NAME to
+a program share out its tests, none without any, and an entry runs the tests of the files that it lists. A name that
+the program does not know is refused."""
 
 import functools
 import json

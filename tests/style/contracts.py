@@ -15,8 +15,8 @@ assert guarded == set(range(1, CONTRACTS + 1)), f"contracts with tests in CONTRI
 
 build = programs().parent
 listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True, capture_output=True, text=True)
-labels = [label for test in json.loads(listing.stdout)["tests"] for each in test["properties"] if each["name"] == "LABELS"
-          for label in each["value"]]
+labels = [label for test in json.loads(listing.stdout)["tests"] for each in test["properties"]
+          if each["name"] == "LABELS" for label in each["value"]]
 tested = {int(match[1]) for match in (re.fullmatch(r"contract([0-9]+)", label) for label in labels) if match}
 for number in sorted(guarded - tested):
     print(f"contract {number}: no test has the label contract{number}")

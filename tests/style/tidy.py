@@ -95,7 +95,8 @@ def changed_files():
         base = git("rev-parse", "HEAD~1")
     if base is None:
         return None
-    return {root / name for name in (*git("diff", "--name-only", base[0]), *git("ls-files", "--others", "--exclude-standard"))}
+    names = git("diff", "--name-only", base[0]) + git("ls-files", "--others", "--exclude-standard")
+    return {root / name for name in names}
 
 
 def flags(command):
