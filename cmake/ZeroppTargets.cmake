@@ -69,6 +69,7 @@ function(zeropp_entry name)
   endif()
   set(launch "")
   if(arg_RANKS)
+    set(arg_PROCESSORS ${arg_RANKS})  # beside busy processes ranks would wait for each other for minutes
     set(launch ${ZEROPP_MPIRUN} -n ${arg_RANKS})
     list(APPEND arg_ENVIRONMENT ZEROPP_TEST_RANKS=${arg_RANKS})
   endif()
@@ -165,16 +166,15 @@ function(zeropp_add_program_tests program kind)
     string(REGEX MATCH "^(.*)[.]np(.*)$" matched ${case})
     set(device ${CMAKE_MATCH_1})
     set(ranks ${CMAKE_MATCH_2})
-    math(EXPR processors "(${ranks} + 1) / 2")  # ranks wait for each other half of their time
     if(device STREQUAL host)
       if(ranks GREATER 4)
         list(REMOVE_ITEM labels sanitize)
       endif()
-      zeropp_entry(${program}.np${ranks} ${where} DEVICE host RANKS ${ranks} PROCESSORS ${processors}
+      zeropp_entry(${program}.np${ranks} ${where} DEVICE host RANKS ${ranks}
                    LABELS mpi np${ranks} ${labels})
     else()
       list(REMOVE_ITEM labels sanitize)
-      zeropp_entry(${program}.${case} ${where} DEVICE ${device} RANKS ${ranks} PROCESSORS ${processors}
+      zeropp_entry(${program}.${case} ${where} DEVICE ${device} RANKS ${ranks}
                    LABELS gpu np${ranks} ${labels})
     endif()
   endforeach()

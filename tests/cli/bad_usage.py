@@ -1,4 +1,4 @@
-# ctest: name=bad_usage labels=cli,without-cuda timeout=180 processors=2
+# ctest: name=bad_usage labels=cli,without-cuda timeout=180 processors=3
 """Wrong flags, keys, values and rank counts: one line that names the key and the remedy, exit code 2 (3
 where the machine does not fit), no file, no hang."""
 

@@ -1,4 +1,4 @@
-# ctest: name=check_sweep_real timeout=300 labels=cli,nightly processors=2
+# ctest: name=check_sweep_real timeout=300 labels=cli,nightly processors=4
 """zpp-validate check judges real traces of zpp_sweep: VALID as they are, and INVALID with the reason after each change
 that makes one number wrong, alone or together with others that would hide it."""
 

@@ -1,4 +1,4 @@
-# ctest: name=check_trace_real labels=cli timeout=150 processors=2
+# ctest: name=check_trace_real labels=cli timeout=150 processors=4
 """zpp-validate check on traces of real runs: VALID as they are, INVALID after any tampering."""
 
 import os

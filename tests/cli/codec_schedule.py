@@ -1,4 +1,4 @@
-# ctest: name=codec_schedule labels=cli timeout=150 processors=2
+# ctest: name=codec_schedule labels=cli timeout=150 processors=4
 """Codecs that change by step and by unit, and adaptive bits, in zpp_train and zpp_converge: every byte is the predicted
 one, the trace says what was in force, tampering with that is found, and what is wrong is refused with one line."""
 

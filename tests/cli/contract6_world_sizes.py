@@ -1,4 +1,4 @@
-# ctest: name=contract6_world_sizes labels=cli timeout=120 processors=2
+# ctest: name=contract6_world_sizes labels=cli timeout=120 processors=3
 """Any rank count, odd vocabularies and sizes that divide nothing: the loss goes down, and the bytes are the
 closed form's."""
 

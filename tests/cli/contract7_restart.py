@@ -1,4 +1,4 @@
-# ctest: name=contract7_restart cuda=mpi,nccl labels=cli timeout=450 processors=2
+# ctest: name=contract7_restart cuda=mpi,nccl labels=cli timeout=450 processors=4
 """Training that stops and goes on gives the bits of training that does not: at the same number of ranks; and the same
 losses, to tolerance, at another number or stage. What is damaged is not gone on from."""
 

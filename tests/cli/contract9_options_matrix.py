@@ -1,4 +1,4 @@
-# ctest: name=contract9_options_matrix cuda=mpi,nccl labels=cli timeout=900 processors=2
+# ctest: name=contract9_options_matrix cuda=mpi,nccl labels=cli timeout=900 processors=4
 """No combination of options silently does something else: every pair of values of any two options is run.
 What cannot work ends with exit code 2 and one line that names the reason; everything else shows in its trace
 that what was asked for is what ran. And every option changes something, or is known to change nothing."""

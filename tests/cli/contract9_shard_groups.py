@@ -1,4 +1,4 @@
-# ctest: name=contract9_shard_groups cuda=mpi,nccl labels=cli timeout=240 processors=2
+# ctest: name=contract9_shard_groups cuda=mpi,nccl labels=cli timeout=240 processors=4
 """Shard groups (MiCS, hybrid sharding), asked for by each of their names: the trace shows that groups gathered and
 summed as asked, it is valid, and what has no meaning is refused with one line that names the reason."""
 

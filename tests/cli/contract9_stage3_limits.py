@@ -1,4 +1,4 @@
-# ctest: name=contract9_stage3_limits cuda=mpi,nccl labels=cli timeout=300 processors=2
+# ctest: name=contract9_stage3_limits cuda=mpi,nccl labels=cli timeout=300 processors=4
 """What stage 3 keeps whole, and keeps until its next use, is what was asked for: the bytes of every trace follow from
 its configuration by a replay that shares no code with the library, and the planner says the same."""
 

@@ -1,4 +1,4 @@
-# ctest: name=converge_text timeout=120 labels=cli,nightly processors=2
+# ctest: name=converge_text timeout=120 labels=cli,nightly processors=4
 """The matrices on a corpus of tokens, with a small model in place of theirs: they run on teams of one rank and of
 several, weights and gradients of a single rank go through the codecs, and the flags of corpus.json name the data."""
 

@@ -1,4 +1,4 @@
-# ctest: name=copy_drift labels=cli,nightly timeout=240 processors=2
+# ctest: name=copy_drift labels=cli,nightly timeout=240 processors=4
 """Copies of the weights that differences are added to do not drift away: after each of hundreds of steps zpp_train's
 checkpoints hold what the NumPy codecs make of the difference that was sent, within the bound of that one difference;
 and zpp-validate copy-drift finds copies that do not."""

@@ -1,4 +1,4 @@
-# ctest: name=deepspeed_examples timeout=240 labels=cli,nightly processors=2
+# ctest: name=deepspeed_examples timeout=240 labels=cli,nightly processors=4
 """The configurations of inputs/deepspeed, as they are, on 16 ranks, and the flags of DeepSpeed's tutorial on ZeRO++:
 they train a small model, or are refused with the reason. And Megatron's names of flags."""
 

@@ -1,4 +1,4 @@
-# ctest: name=device_memory timeout=120 labels=cli,without-cuda processors=2
+# ctest: name=device_memory timeout=120 labels=cli,without-cuda processors=4
 """zeropp.device_memory_limit: what fits runs, to the byte; what does not ends before it begins with exit code 3 and one
 line that names the part, the bytes that it needs and that are left, and what would fit, which does. An allocation that
 fails says the same."""

@@ -1,4 +1,4 @@
-# ctest: name=docs_commands timeout=600 labels=cli,nightly processors=2
+# ctest: name=docs_commands timeout=600 labels=cli,nightly processors=4
 """The commands in README and docs/. A block of language `sh` is run, block after block in one folder a page, for one
 step where it trains; before a block that is not run, a comment says why: <!-- not run: REASON -->. Of those every flag
 has to exist."""

@@ -1,4 +1,4 @@
-# ctest: name=fabric cuda=mpi,nccl labels=cli timeout=300 processors=2
+# ctest: name=fabric cuda=mpi,nccl labels=cli timeout=300 processors=4
 """zpp_fabric: the map is whole in text, JSON and trace; a planted slow rank and a planted slow link are named, with
 exit code 1; flags that it does not have are refused. On GPUs the map alone: the planted delays are in MPI's sends."""
 

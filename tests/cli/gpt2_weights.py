@@ -1,4 +1,4 @@
-# ctest: name=gpt2_weights labels=cli timeout=120 processors=2
+# ctest: name=gpt2_weights labels=cli timeout=120 processors=4
 """Weights that leave and come as GPT-2's: what a checkpoint exports is its master weights, a run that begins with them
 has their loss, at any number of ranks and stage; what is of another model is refused."""
 

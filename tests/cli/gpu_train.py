@@ -1,4 +1,4 @@
-# ctest: name=contract3_gpu_train timeout=600 labels=gpu,cli processors=2
+# ctest: name=contract3_gpu_train timeout=600 labels=gpu,cli processors=4
 """The trainer on GPUs: over NCCL and through host memory, with all features; the same bits on every run, with hpZ on
 and off, and with either transport; close to the host; refusals where ranks outnumber GPUs."""
 

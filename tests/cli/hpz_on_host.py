@@ -1,4 +1,4 @@
-# ctest: name=hpz_on_host cuda=mpi,nccl labels=cli timeout=300 processors=2
+# ctest: name=hpz_on_host cuda=mpi,nccl labels=cli timeout=300 processors=4
 """hpZ's secondary copy in the memory of the host (--hpz-device cpu): the parameters of runs with the copy on the
 device, traces that the independent checker takes, memory by its closed forms, checkpoints that either place goes on
 from, what was changed is found, and what is wrong is refused with one line."""

@@ -1,4 +1,4 @@
-# ctest: name=hpz_warning timeout=240 labels=cli,nightly processors=2
+# ctest: name=hpz_warning timeout=240 labels=cli,nightly processors=4
 """zpp_train and zpp_plan warn in the same line where hpZ saves nothing, because limits of stage 3 keep all weights, and
 where its groups cross nodes, and where weight differences save nothing; the remedy that the line names makes it work,
 and then there is no warning."""

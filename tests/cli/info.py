@@ -1,4 +1,4 @@
-# ctest: name=cli_info timeout=120 processors=2 labels=without-cuda
+# ctest: name=cli_info timeout=120 processors=4 labels=without-cuda
 """zpp_info, and with it the frame of all programs: help and version, one error line with the right exit
 code, configuration files and flags, agreement of all ranks."""
 

@@ -1,4 +1,4 @@
-# ctest: name=plan_trained labels=cli timeout=150 processors=2
+# ctest: name=plan_trained labels=cli timeout=150 processors=4
 """zpp_plan says what zpp_train then does: bytes of every step and collective to the byte, memory by part, over random
 configurations of any stage, codecs, hpZ, algorithms, nodes and micro-steps."""
 

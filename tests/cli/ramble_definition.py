@@ -1,4 +1,4 @@
-# ctest: name=ramble_definition timeout=120 labels=cli,nightly processors=2
+# ctest: name=ramble_definition timeout=120 labels=cli,nightly processors=4
 """jobscripts/ramble: the commands of its workloads run, and its regular expressions, applied as Ramble applies them (to
 the beginning of each line), find every figure in what zpp_train prints, and the right ones. A module stands in for
 Ramble's that keeps what the definition declares: this does not show that Ramble loads it."""

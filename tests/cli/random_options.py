@@ -1,4 +1,4 @@
-# ctest: name=random_options timeout=600 labels=cli processors=2
+# ctest: name=random_options timeout=600 labels=cli processors=4
 """Random options of zpp_train, made from the option table of zpp_info --json: each set ends with VALID, from the
 program and from the trace checker, or with one error line and exit code 2 or 3; pairs of runs that must agree bit for
 bit do. The seed is printed; a set that fails is printed with as few options as still fail.

@@ -1,4 +1,4 @@
-# ctest: name=reframe_checks timeout=400 labels=cli,nightly processors=2
+# ctest: name=reframe_checks timeout=400 labels=cli,nightly processors=4
 """jobscripts/reframe: the checks run under ReFrame with its local scheduler, keep the figures of the runs' own
 summaries, and fail for a run that is not valid, not complete, too slow, or sends other bytes than follow from its
 configuration. Skipped where ReFrame cannot be installed."""

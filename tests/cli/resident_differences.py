@@ -1,4 +1,4 @@
-# ctest: name=resident_differences cuda=mpi,nccl labels=cli timeout=300 processors=2
+# ctest: name=resident_differences cuda=mpi,nccl labels=cli timeout=300 processors=4
 """Weight differences at stages 1 and 2 in zpp_train, where they are added to the weights that every rank holds: bytes,
 memory and checkpoints are those of the closed forms, all ranks end with the same weights, tampering with what says so
 is found, a run that goes on from its checkpoint has the bits of one that does not, at another stage too, and what is

@@ -1,4 +1,4 @@
-# ctest: name=sweep cuda=mpi,nccl labels=cli timeout=300 processors=2
+# ctest: name=sweep cuda=mpi,nccl labels=cli timeout=300 processors=4
 """zpp_sweep's output is nccl-tests': columns at its places, read by the regular expressions that Ramble and
 ReFrame's users publish for it; its JSON key names; bytes as the closed form says; flags with their meaning, and
 refusals where something is not offered."""

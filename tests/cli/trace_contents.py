@@ -1,4 +1,4 @@
-# ctest: name=trace_contents labels=cli,nightly timeout=300 processors=2
+# ctest: name=trace_contents labels=cli,nightly timeout=300 processors=4
 """What a run prints and leaves behind: attributes, environment, the JSON summary, progress lines, --help."""
 
 import datetime

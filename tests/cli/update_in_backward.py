@@ -1,4 +1,4 @@
-# ctest: name=update_in_backward cuda=mpi,nccl timeout=300 labels=cli processors=2
+# ctest: name=update_in_backward cuda=mpi,nccl timeout=300 labels=cli processors=4
 """zeropp.update_in_backward: the parameters, norms and bytes of a run without it, in less memory; refused, with one
 line, beside what needs all gradients at once; a gradient that is not finite ends the run; a run that was resumed goes
 on as one that was not."""

@@ -1,4 +1,4 @@
-# ctest: name=weight_differences cuda=mpi,nccl labels=cli timeout=300 processors=2
+# ctest: name=weight_differences cuda=mpi,nccl labels=cli timeout=300 processors=4
 """Weight differences in zpp_train: bytes, memory and checkpoints are those of the closed forms, all nodes end with the
 same copy, tampering with what says so is found, a run that goes on from its checkpoint has the bits of one that does
 not, and what is wrong is refused with one line."""

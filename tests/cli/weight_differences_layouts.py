@@ -1,4 +1,4 @@
-# ctest: name=weight_differences_layouts labels=cli timeout=300 processors=2
+# ctest: name=weight_differences_layouts labels=cli timeout=300 processors=4
 """A run with weight differences goes on at other numbers of ranks and nodes: from the checkpoint's copies where a unit
 is padded to as many elements, else with whole weights, which one line says; and losses agree with those of a run that
 did not stop."""

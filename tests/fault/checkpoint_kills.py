@@ -1,4 +1,4 @@
-# ctest: name=checkpoint_kills timeout=400 labels=fault,nightly processors=2
+# ctest: name=checkpoint_kills timeout=400 labels=fault,nightly processors=4
 """Training that saves in every step is killed, all its processes at once, at random times: what is complete afterwards
 is whole, by a checker that shares no code with what wrote it, and nothing complete was lost; going on from there,
 however often, ends in the bits of a run that was left alone, those of the nodes' copies among them, where weight

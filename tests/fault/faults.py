@@ -1,4 +1,4 @@
-# ctest: name=faults labels=fault,nightly timeout=240 processors=2
+# ctest: name=faults labels=fault,nightly timeout=240 processors=4
 """Faults of the machine, in every program: what it exits with, what it says, and that nothing is lost. One table,
 FAULTS x programs; the programs are those of the build with hooks for faults (tests/support/planted_faults.cpp).
 

@@ -1,4 +1,4 @@
-# ctest: name=world_end timeout=120 processors=2
+# ctest: name=world_end timeout=120 processors=3
 """A failing rank ends all ranks: the right exit code, its line once, no hang."""
 import os
 import shlex

@@ -1,4 +1,4 @@
-# ctest: name=contract4_demo_runs_pmpi timeout=200 labels=oracle processors=2
+# ctest: name=contract4_demo_runs_pmpi timeout=200 labels=oracle processors=4
 """The five configurations of the demo, run as they are under a counter at MPI's profiling interface: what MPI was
 given, by link class, equals what the trace counted over all its collectives, and every step equals its prediction.
 

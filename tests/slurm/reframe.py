@@ -1,4 +1,4 @@
-# ctest: name=reframe_slurm timeout=400 labels=slurm,nightly processors=2
+# ctest: name=reframe_slurm timeout=400 labels=slurm,nightly processors=4
 """jobscripts/reframe on a real Slurm of two nodes on this machine (jobscripts/local/two_node_slurm.sh): sbatch, srun
 and PMIx, nodes that nobody declared; and a job that is waiting is cancelled with the checks. Skipped where Slurm or
 ReFrame cannot be installed."""

@@ -1,4 +1,4 @@
-# ctest: name=clang_tidy timeout=1800 labels=style,tidy processors=2
+# ctest: name=clang_tidy timeout=1800 labels=style,tidy processors=4
 """clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left
 out. A source that several targets compile is read once, with the flags of the first. Files that stand in for what a
 build lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed is remembered in the
