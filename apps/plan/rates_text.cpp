@@ -30,7 +30,7 @@ std::string pays_text(std::span<const plan::Rates> pays, double times,
     if (range.from <= plan::kSlowestLink) {
       ranges.push_back(to_the_end ? "always" : below);
     } else {
-      ranges.push_back(to_the_end ? "over " + from : from + " to " + below);
+      ranges.push_back(to_the_end ? "over " + from : fmt::format("{} to {}", from, below));
     }
   }
   return fmt::format("{}", fmt::join(ranges, ", "));

@@ -144,14 +144,14 @@ class Slurm(slurm_cluster.SlurmCase):
         own = [before, "--threshold", "0.999", "--metrics", collected, "--label", "pair=b"]
         self.submitted_with_flags("fabric", *flags, first=own)
         wait_for("metrics", collected.exists)
-        self.assertIn('zeropp_comparison_rows{verdict="slower",compared="zpp_fabric",pair="b"}', collected.read_text())
+        self.assertIn('zeropp_comparison_rows{compared="zpp_fabric",pair="b",verdict="slower"}', collected.read_text())
         self.assertEqual(json.loads((self.results / "comparison.json").read_text())["statistics"]["threshold"], 0.999)
         flags[flags.index("64K")] = "32K"
         self.check_ended(self.submitted_with_flags("fabric", *flags, first=own), "FAILED", "2:0")
         text = collected.read_text()
         self.assertIn("zeropp_fabric_links", text)
         self.assertIn('zeropp_comparison_exit_code{compared="zpp_fabric",pair="b"} 2.0', text)
-        self.assertIn('zeropp_success{program="compare",compared="zpp_fabric",pair="b"} 0.0', text)
+        self.assertIn('zeropp_success{compared="zpp_fabric",pair="b",program="compare"} 0.0', text)
         self.check_ended(self.submitted_with_flags("fabric", first=[before, "--threshold", "3"]), "FAILED", "2:0")
         self.assertIn("--threshold '3' is no share of the time", self.log.read_text())
 

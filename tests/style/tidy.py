@@ -100,11 +100,12 @@ def changed_files():
 
 
 def flags(command):
-    """The compiler's flags without its own name, input and output."""
+    """The compiler's flags without its own name, input and output, and without fmt's bodies: they throw for formats
+    that the compiler has ruled out."""
     words = shlex.split(command["command"])[1:]
     output = words.index("-o")
     assert words[output + 2:] == ["-c", command["file"]], words
-    return tuple(words[:output])
+    return *words[:output], "-UFMT_HEADER_ONLY"
 
 
 def tidy(file, words):
