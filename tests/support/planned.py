@@ -6,6 +6,7 @@ import pathlib
 import tempfile
 
 import zpp
+from zpp_validate.readers import trace_format
 
 PLAN = str(zpp.BIN / "zpp_plan")
 MEASURED = ("buffers_peak", "gpu_used")  # of the whole process: no parts
@@ -30,7 +31,7 @@ class Program(zpp.TestCase):
 def plan(trace, step=None):
     """The plan of the run that `trace` (a dict, as of zpp_train --json) is of, as zpp_plan --json writes it. `step`:
     which one; else the first that no evaluation comes right before, where there is one."""
-    config = json.loads(trace["config_json"])
+    config = trace_format.without_removed(json.loads(trace["config_json"]))
     if step is None:
         step = 1 if config["zeropp"].get("evaluation_interval", 0) > 1 else 0
     config["plan"] = {"nodes": trace["node_count"], "ranks_per_node": trace["ranks_per_node"], "step": step}
@@ -92,7 +93,11 @@ KEYS = ("operation", "purpose", "phase", "algorithm", "codec", "group", "path", 
 
 
 def by_key(table):
-    return {key: values for key, values in zip(zip(*(table[name] for name in KEYS)),
+    """Calls and bytes of each collective. The algorithm inside hpZ's group is chosen by the machine, and sends the same
+    bytes: a plan of another machine has another."""
+    columns = {name: ["any" if purpose == "weights_secondary" and name in ("algorithm", "path", "modelled") else value
+                      for value, purpose in zip(table[name], table["purpose"])] for name in KEYS}
+    return {key: values for key, values in zip(zip(*columns.values()),
                                                zip(table["calls"], table["wire_bytes_intra"],
                                                    table["wire_bytes_inter"]))}
 

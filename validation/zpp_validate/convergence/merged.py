@@ -21,12 +21,10 @@ OF_RANKS = ("world_size", "node_count", "ranks_per_node", "emulated")
 def without_place(config_json):
     """Configuration of a setting without what may differ."""
     try:
-        config = json.loads(config_json)
-        own = config.get("zeropp", {})
+        config = trace_format.without_removed(json.loads(config_json))
+        own = config["zeropp"]
         own.pop("seed", None)
         own.get("data", {}).pop("path", None)
-        for name in trace_format.REMOVED_OPTIONS:  # they change no weights
-            own.pop(name, None)
     except (ValueError, AttributeError):
         return config_json
     return config

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from zpp_validate.convergence import merged
 from zpp_validate.problem import Problem, Unfit, reading
 from zpp_validate.readers.converge_file import Study
-from zpp_validate.readers.trace_format import TOKEN_LEVELS
+from zpp_validate.readers.trace_format import TOKEN_LEVELS, without_removed
 
 SCHEMA = "zeropp-torch-curve"
 
@@ -82,7 +82,7 @@ def read_curves(path, trained):
     """The JSON of torch-curve, where it is of what was trained. Raises Problem, OSError."""
     with reading(path, "file of torch-curve", "name the FILE of its --output"):
         curves = json.loads(path.read_text())
-        own = (curves["setting"], curves["config"], curves["activations"], curves["schema"])
+        own = (curves["setting"], without_removed(curves["config"]), curves["activations"], curves["schema"])
     if own != (trained.setting, trained.config, trained.activations, SCHEMA):
         raise Problem(f"{path} is of another setting or configuration than the traces: name another file")
     return curves

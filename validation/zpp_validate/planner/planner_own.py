@@ -11,7 +11,7 @@ import math
 import pathlib
 import statistics
 
-from zpp_validate.readers import kept_results
+from zpp_validate.readers import kept_results, trace_format
 from zpp_validate.stats import sample_statistics
 from zpp_validate.tables.train_table import NOISY
 
@@ -204,7 +204,7 @@ def read_traces(results):
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"
-            config = json.loads(trace["config_json"])
+            config = trace_format.without_removed(json.loads(trace["config_json"]))
             for key, before in (("copy_engines", "off"), ("rail_lanes", 1)):  # of a time before them
                 config["zeropp"].setdefault(key, before)
             traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[stem]:], json.dumps(config),

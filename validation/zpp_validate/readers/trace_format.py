@@ -70,6 +70,8 @@ CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "ti
                                       "time_writing": "f s"}}
 # Options of earlier versions that this one does not have: the value without an effect.
 REMOVED_OPTIONS = {"peer_stores": "off", "averaged_steps": 0}
+# And those that change neither weights nor what this version would choose by itself.
+REMOVED_CHOICES = ("secondary_gather_algorithm", "log_style", "algorithm_table")
 MAY_BE_EMPTY = {"checkpoints", "evaluations", "counters", "gpus", "errors", "adaptive_bits",
                 "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
 # A matrix without a level has none of its rows; a group of the second kind may be missing with all its columns.
@@ -203,3 +205,10 @@ COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "fabric": FABRIC_COLUMNS
               "converge": CONVERGE_COLUMNS, "plan": PLAN_COLUMNS, "plan search": PLAN_SEARCH_COLUMNS,
               "plan time": PLAN_TIME_COLUMNS,
               "plan breakeven": BREAK_EVEN_COLUMNS, "plan compare": COMPARISON_COLUMNS}
+
+
+def without_removed(config):
+    """`config`, an effective configuration, without options of earlier versions, as programs of this one read it."""
+    own = config.get("zeropp", {})
+    return config | {"zeropp": {name: value for name, value in own.items()
+                                if name not in REMOVED_OPTIONS and name not in REMOVED_CHOICES}}
