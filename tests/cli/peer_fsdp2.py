@@ -243,7 +243,7 @@ finally:
                 (["--autotune"], 1, "--compile"), (["--keep-weights", "--reshard", "1"], 1, "--reshard"),
                 (["--symmetric-memory", "--expandable-segments"], 1, "--expandable-segments"),
                 (["--symmetric-memory", "--device", "cpu"], 1, "gloo"), (["--plain"], 2, "one rank"),
-            (["--prefetch", "-1"], 1, "negative"),
+            (["--prefetch", "-1"], 1, "is no whole number from 0"),
                 (["--plain", "--prefetch", "1"], 1, "--prefetch is of FSDP2"),
             (["--plain", "--root-group"], 1, "--root-group is of FSDP2"),
                 (["--plain", "--blocks-per-group", "2"], 1, "--blocks-per-group is of FSDP2"),
