@@ -86,6 +86,13 @@ function(zeropp_entry name)
   zeropp_test_environment(${name} ${arg_ENVIRONMENT})
 endfunction()
 
+# zeropp_contract_label(LIST name): adds contractN to the list where the test of this name guards that contract.
+function(zeropp_contract_label list name)
+  if(name MATCHES "^(contract[0-9]+)_")
+    set(${list} ${${list}} ${CMAKE_MATCH_1} PARENT_SCOPE)
+  endif()
+endfunction()
+
 # zeropp_cases(OUT NP n... CUDA transport...): where a test of ranks runs: device.np<n>. On the host at the counts that it
 # names. On GPUs within their range, over NCCL at 1, 2 and 4, which machines have, and over MPI, where ranks share GPUs,
 # at the largest of these.
@@ -133,9 +140,7 @@ function(zeropp_add_program_tests program kind)
     set(transports ${CMAKE_MATCH_3})
     set(timeout ${CMAKE_MATCH_4})
     set(labels ${CMAKE_MATCH_5})
-    if(name MATCHES "^(contract[0-9]+)_")
-      list(APPEND labels ${CMAKE_MATCH_1})
-    endif()
+    zeropp_contract_label(labels ${name})
     set(cases alone)
     if(np)
       zeropp_cases(cases NP ${np} CUDA ${transports})
@@ -216,16 +221,13 @@ function(zeropp_add_fuzz_target source)
   zeropp_test_environment(fuzz_${name})
 endfunction()
 
-# zeropp_add_script_test(NAME name SCRIPT file [CUDA transport...] [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
+# zeropp_add_script_test(NAME name SCRIPT file TIMEOUT s [CUDA transport...] [LABELS ...] [PROCESSORS n])
 #   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu.
 #   What has that label is skipped before Python starts where there is no GPU.
 #   ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder and the source tree, ZEROPP_TEST_BIN the folder of
 #   test programs, ZEROPP_MPIRUN the launcher with its options, ZEROPP_LAUNCHER whose it is: openmpi or other.
 function(zeropp_add_script_test)
-  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "CUDA;ARGS;LABELS" ${ARGN})
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
-  endif()
+  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "CUDA;LABELS" ${ARGN})
   if(NOT arg_PROCESSORS)
     set(arg_PROCESSORS 1)
   endif()
@@ -236,10 +238,9 @@ function(zeropp_add_script_test)
   if(NOT ZEROPP_ENABLE_CUDA)
     set(arg_CUDA "")
   endif()
-  if(arg_NAME MATCHES "^(contract[0-9]+)_")
-    list(APPEND arg_LABELS ${CMAKE_MATCH_1})
-  endif()
-  set(command COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS})
+  zeropp_contract_label(arg_LABELS ${arg_NAME})
+  set(command COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}
+      TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS})
   zeropp_entry(${arg_NAME} ${command} DEVICE host LABELS ${arg_LABELS})
   foreach(transport IN LISTS arg_CUDA)
     zeropp_entry(${arg_NAME}.cuda-${transport} ${command} DEVICE cuda-${transport} LABELS gpu ${arg_LABELS})
