@@ -97,7 +97,7 @@ std::string fastest_line(const Comparison& comparison, const Compared& about) {
     fastest = &row;
     most = speedup;
   }
-  if (fastest == nullptr) return fmt::format("No row fits: zpp_plan search finds what does.\n");
+  if (fastest == nullptr) return "No row fits: zpp_plan search finds what does.\n";
   if (most * (1 - about.gain) <= 1) {
     return fmt::format("No row {} makes a step {:g} % shorter (--gain).\n", which,
                        100 * about.gain);
