@@ -116,8 +116,13 @@ class SaveLock(zpp.TestCase):
 
     def test_without_locks_the_same_step_is_not_replaced(self):
         """Both train; the one that saves last ends with code 5, and the checkpoint of the first stays."""
-        runs = {seed: self.start_saving(seed, "--train-iters", 200, environment=self.without_locks())
-                for seed in (1, 2)}
+        steps = ["--train-iters", 5000]
+        first = self.start_saving(1, *steps, environment=self.without_locks())
+        first.wait_for_line("step 2/")
+        with first.stopped("zpp_train"):
+            second = self.start_saving(2, *steps, environment=self.without_locks())
+            second.wait_for_line("step 2/")
+        runs = {1: first, 2: second}
         ended = {seed: run.end() for seed, run in runs.items()}
         codes = sorted(result.code for result in ended.values())
         self.assertEqual(codes, [zpp.OK, zpp.IO], "".join(map(str, ended.values())))
@@ -127,7 +132,7 @@ class SaveLock(zpp.TestCase):
                 self.assertEqual(len(result.errors()), 1, result)
                 self.assertRegex(result.errors()[0], "another job saves there too|saves there too, or somebody")
             else:
-                self.check_one_checkpoint(seed, 200, *ended.values())
+                self.check_one_checkpoint(seed, 5000, *ended.values())
 
     def test_a_lock_that_was_removed(self):
         """A second run gets a lock of its own: one of both ends when it would save beside the other."""
@@ -135,7 +140,9 @@ class SaveLock(zpp.TestCase):
         first = self.start_saving(1, *steps)
         first.wait_for_line("step 40/")
         (self.kept / ".checkpoints.lock").unlink()
-        second = self.start_saving(2, "--load", self.kept, *steps)
+        with first.stopped("zpp_train"):
+            second = self.start_saving(2, "--load", self.kept, *steps)
+            second.wait_for_line("  loss ")
         ended = [second.end(), first.end()]
         self.assertIn(zpp.IO, [result.code for result in ended], "".join(map(str, ended)))
         self.assertEqual(checkpoint.main([str(self.kept)]), zpp.OK)

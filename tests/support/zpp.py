@@ -139,6 +139,18 @@ class Process:
                 found.append(pid)
         return sorted(found)
 
+    @contextlib.contextmanager
+    def stopped(self, name):
+        """Ranks of the program `name` stand still within the block."""
+        pids = self.pids(name)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
 
 def launch(groups, **options):
     """Starts ranks of several commands as one job: [(ranks, [word, ...]), ...]."""
