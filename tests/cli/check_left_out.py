@@ -34,6 +34,17 @@ class LeftOut(zpp.TestCase):
                           "check: left out: no_gpu: no GPU is visible",
                           "check: left out: silent: no reason given"])
 
+    def test_what_passed_alone(self):
+        lists = LISTS + "add_test(NAME fails COMMAND false)"
+        (self.folder / "CMakeLists.txt").write_text(lists)
+        build, file = self.folder / "build", self.folder / "alone.xml"
+        subprocess.run(["cmake", "-S", self.folder, "-B", build], check=True, capture_output=True, timeout=50)
+        subprocess.run(["ctest", "--test-dir", build, "-R", "passes|fails|silent", "--output-junit", file],
+                       check=False, capture_output=True, timeout=50)
+        done = subprocess.run([sys.executable, left_out.__file__, "--passed", file], check=True,
+                              capture_output=True, text=True)
+        self.assertEqual(done.stdout, "check: passed only alone: passes\n")
+
     def test_many_names_are_counted(self):
         line, = left_out.lines({"no GPU": [f"test{number:02}" for number in range(20)]})
         self.assertIn("test00, ", line)

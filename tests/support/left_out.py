@@ -1,6 +1,7 @@
 """Names the tests that a run of CTest skipped, by reason, from its JUnit file.
 
 usage: left_out.py FILE
+       left_out.py --passed FILE   the tests that passed, of a run of tests that had failed beside others
 
 A skipped test prints a line "skipped: REASON", which says how to run it."""
 
@@ -29,6 +30,15 @@ def lines(found):
         yield f"check: left out: {', '.join(sorted(names)[:SHOWN])}{more}: {reason}"
 
 
+def passed(root):
+    return [case.get("name") for case in root.iter("testcase") if case.get("status") == "run"]
+
+
 if __name__ == "__main__":
-    for line in lines(skipped(xml.parse(sys.argv[1]).getroot())):
-        print(line)
+    suite = xml.parse(sys.argv[-1]).getroot()
+    if sys.argv[1] == "--passed":
+        names = passed(suite)
+        print(f"check: passed only alone: {', '.join(sorted(names)) or 'none'}")
+    else:
+        for line in lines(skipped(suite)):
+            print(line)
