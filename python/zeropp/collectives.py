@@ -60,7 +60,7 @@ class Communicator(_Owner):
         self.check(load().zpp_comm_create(options, self._callbacks, self._handle))
 
     def _guard(self, call):
-        """Python's exceptions cannot pass through the library: they are kept, and raised behind it."""
+        """Python's exceptions cannot pass through the library: they are kept, and raised after it."""
         try:
             call()
         except BaseException as error:  # pylint: disable=broad-exception-caught

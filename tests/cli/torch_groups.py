@@ -75,11 +75,11 @@ def said(call):
 
 def shard_groups_of_one_rank():
     """Gradients under a divide factor, and without one but with replicas, of plain FSDP2 and of models whose codecs are
-    "none" and others."""
+    "none" and for weights alone."""
     import zeropp.torch
 
     found = {}
-    for name, settings in (("plain", None), ("none", {**NONE, **FAST}), ("codecs", FAST)):
+    for name, settings in (("plain", None), ("none", {**NONE, **FAST}), ("weights", {"gradients": "none", **FAST})):
         divided = linear(mesh=mesh_of(4, 1)["shards"])
         divided.set_gradient_divide_factor(4.0)
         hybrid = linear(mesh=mesh_of(4, 1))
@@ -138,19 +138,20 @@ def sums_of_the_user():
 
 
 def hybrid():
-    """The classical layout, whose shard groups lie inside nodes, and the other one."""
+    """The classical layout, whose shard groups lie inside nodes, and the other one, where gradients have no codec."""
     import zeropp.torch
 
     width, found = 64, []
     for node_size in (2, 1):
         model = linear(width, mesh=mesh_of(2, 2))
-        heard, _ = said(lambda model=model, node_size=node_size: zeropp.torch.compress(model, min_bytes=0,
-                                                                                         node_size=node_size))
+        heard, _ = said(lambda model=model, node_size=node_size: zeropp.torch.compress(
+            model, gradients="none", inside_node="int8:32", min_bytes=0, node_size=node_size))
         step(model, width)
         model.set_requires_all_reduce(False)
         step(model, width)
         found.append((heard, rows_of(model), remarks(model)))
-    quiet, _ = said(lambda: zeropp.torch.compress(linear(width, mesh=mesh_of(2, 2)), **NONE, **FAST))
+    quiet = [said(lambda settings=settings: zeropp.torch.compress(linear(width, mesh=mesh_of(2, 2)), **settings))[0]
+             for settings in ({**NONE, **FAST}, FAST)]
     return found, quiet
 
 
@@ -166,7 +167,7 @@ def replicated():
     except Exception:  # of an older PyTorch, which wants two dimensions
         model = linear()
         replicate(model, device_mesh=mesh_of(4, 1))
-    zeropp.torch.compress(model, **FAST)
+    zeropp.torch.compress(model, gradients="none", **FAST)
     gradient = step(model)
     return gradient, rows_of(model), remarks(model)
 
@@ -291,9 +292,9 @@ class Groups(unittest.TestCase):
         self.assertEqual(gradients["plain"][0], [1.0])
         self.assertIn(gradients["plain"][1], [[0.25], "Cannot use ReduceOp.PREMUL_SUM"])
         self.assertEqual(gradients["none"], gradients["plain"])
-        self.assertEqual(gradients["codecs"], gradients["plain"])
+        self.assertEqual(gradients["weights"], gradients["plain"])
         self.assertEqual(divided, {("all", "one rank", "-", 0, 0, 0)})
-        self.assertEqual(hybrid_, {("all-reduce", "all-reduce of replicas", "modelled", 1, 0, 2 * 3 * 8 * 8 * 4 // 4)})
+        self.assertEqual(hybrid_, {("all-reduce", "codec none", "modelled", 1, 0, 2 * 3 * 8 * 8 * 4 // 4)})
         self.assertEqual(len(said_), 1)
         self.assertIn("nothing was compressed", said_[0])
 
@@ -303,30 +304,30 @@ class Groups(unittest.TestCase):
         self.assertEqual([none, again, weights_alone], [plain] * 3)
         self.assertEqual(self.found["sums_of_the_user"], [True, False, True, False, *[True] * 4])
 
-    def test_the_all_reduce_of_replicas_is_counted_and_said(self):
+    def test_an_all_reduce_of_replicas_without_codec_is_counted_and_said(self):
         (classical, other), quiet = self.found["hybrid"]
         heard, rows, said_ = classical
         reduced = 2 * 64 * 64 * 4 // 2 // 2
-        self.assertIn(("all-reduce", "all-reduce of replicas", "modelled", 1, 0, reduced), rows)
+        self.assertIn(("all-reduce", "codec none", "modelled", 1, 0, reduced), rows)
         self.assertEqual(len(heard), 1)
         self.assertIn("saves nothing between nodes", heard[0])
         self.assertEqual(len(said_), 1)
         self.assertIn("nothing is saved between nodes", said_[0])
         heard, rows, said_ = other
-        self.assertIn(("all-reduce", "all-reduce of replicas", "modelled", 1, 0, reduced), rows)
+        self.assertIn(("all-reduce", "codec none", "modelled", 1, 0, reduced), rows)
         self.assertEqual((heard, said_), ([], []))
-        self.assertEqual(quiet, [])
+        self.assertEqual(quiet, [[], []])
 
     def test_replicate_has_a_row(self):
         gradient, rows, said_ = self.found["replicated"]
         self.assertEqual(gradient, [1.0])
-        self.assertEqual(rows, {("all-reduce", "all-reduce of replicas", "modelled", 1, 0, 2 * 3 * 8 * 8 * 4 // 4)})
+        self.assertEqual(rows, {("all-reduce", "codec none", "modelled", 1, 0, 2 * 3 * 8 * 8 * 4 // 4)})
         self.assertIn("nothing was compressed", said_[0])
 
     def test_what_is_left_out_is_said(self):
         [line] = self.found["left_out"]
         self.assertIn("the sums leave out", line)
-        for words in ("0 (exclude=)", "2 (hooks replaced after compress())", "3 (wrapped behind compress())"):
+        for words in ("0 (exclude=)", "2 (hooks replaced after compress())", "3 (wrapped after compress())"):
             self.assertIn(words, line)
 
     def test_modules_of_one_group_have_their_settings_in_common(self):

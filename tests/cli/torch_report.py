@@ -121,7 +121,7 @@ class Report(unittest.TestCase):
 
             text, named = found["wrapped_later"]
             self.assertEqual(named, ["(model)", *blocks[1:]], "without what is left to PyTorch, with what came later")
-            self.assertRegex(text, r"\(model\) +all +torch +none +0 .*- +wrapped behind compress\(\)")
+            self.assertRegex(text, r"\(model\) +all +torch +none +0 .*- +wrapped after compress\(\)")
 
             for text in found["without_compress"]:
                 self.assertIn("zeropp.torch: this model is not compressed: call compress()", text)

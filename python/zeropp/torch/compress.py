@@ -10,11 +10,13 @@ import torch
 from zeropp import library
 from zeropp.library import UsageError
 from zeropp.torch import arguments
+from zeropp.torch.differences import Agreement, DifferenceAllGather
 from zeropp.torch.frozen import FrozenAllGather
 from zeropp.torch.hooks import CompressedAllGather, CompressedReduceScatter, Hook
-from zeropp.torch.param_groups import all_frozen, is_sharded, only_group, param_groups, parameters_of, replica_group
+from zeropp.torch.param_groups import (all_frozen, has_several_ranks, is_sharded, only_group, param_groups,
+                                       parameters_of, replica_group, shard_group)
 from zeropp.torch.process_groups import Communicators
-from zeropp.torch.replicas import WholeReduce, warn_where_replicas_cross_nodes
+from zeropp.torch.replicas import CompressedAllReduce, warn_where_replicas_cross_nodes
 from zeropp.torch.shared_plan import Plans
 
 
@@ -24,6 +26,7 @@ class Settings:
     weights: str
     gradients: tuple
     inside_node: str
+    weight_differences: str | None
     frozen: str | None
     all_gather_algorithm: str
     reduce_scatter_algorithm: str
@@ -33,7 +36,8 @@ class Settings:
 
     @property
     def compress_nothing(self):
-        return {self.weights, *self.gradients, self.inside_node, self.frozen or "none"} == {"none"}
+        return {self.weights, *self.gradients, self.inside_node, self.weight_differences or "none",
+                self.frozen or "none"} == {"none"}
 
 
 def require_hooks():
@@ -77,6 +81,12 @@ def without(exclude, wrapped):
     return [one for one in wrapped if one not in left], left
 
 
+def roots_of(modules):
+    """Those that are in no other of `modules`."""
+    inner = {id(each) for module in modules for each in module.modules() if each is not module}
+    return [module for module in modules if id(module) not in inner]
+
+
 def require_free(shown, name, module):
     """Refuses what FSDP2 takes no hooks for, and hooks of somebody else's, which compress() would replace."""
     remedy = f'leave it to PyTorch: exclude=["{name}"]'
@@ -109,35 +119,26 @@ def warn_of_frozen_without_replica(frozen, chosen):
                       "trained by a fully_shard() of their own, before that of the block", stacklevel=3)
 
 
-def install(module, gather, reduce):
-    """Puts the hooks into FSDP2, and sends those that they replace away. What FSDP2 reduces itself keeps the operation
-    that FSDP2 asks for."""
-    group = only_group(module)
-    before = getattr(module, "_zeropp_hooks", ())
-    if isinstance(reduce, CompressedReduceScatter):
-        module.set_custom_all_gather(gather)
-        module.set_custom_reduce_scatter(reduce)
-        forcing = next((hook for hook in before if not getattr(hook, "leaves_all", True)), None)
-        reduce.sums_before = forcing.sums_before if forcing else group.force_sum_reduction_for_comms
-        module.set_force_sum_reduction_for_comms(reduce.sums_before or not reduce.leaves_all)
-    elif replica_group(group) is not None:
-        module.set_custom_reduce_scatter(reduce)
-    remember(module, (gather, reduce))
-    for hook in (gather, reduce):
+def install(module, hooks):
+    """Puts the hooks into FSDP2, and sends those that they replace away."""
+    before = getattr(module, "_zeropp_hooks", None) or ()
+    for hook in hooks:
+        hook.install()
         hook.plans.users += 1
+    remember(module, hooks)
     for hook in before:
-        hook.plans.leave()
+        hook.leave()
 
 
 def remember(module, hooks):
-    """Of all modules of one fully_shard([...])."""
+    """For all modules of one fully_shard([...]). `hooks`: None where exclude= leaves the module to PyTorch."""
     group = only_group(module)
     for each in (module,) if group is None else group.modules:
         each._zeropp_hooks = hooks
 
 
-def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="none", frozen=None, exclude=(),
-             min_bytes=1 << 20, node_size=None, transport="torch", all_gather_algorithm="auto",
+def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="none", weight_differences=None,
+             frozen=None, exclude=(), min_bytes=1 << 20, node_size=None, transport="torch", all_gather_algorithm="auto",
              reduce_scatter_algorithm="auto", error_feedback=None, rail_lanes=0, copy_engines=-1, seed=0):
     """Compresses what the modules of `model` that fully_shard() wrapped send. Call it after the last fully_shard() and
     before the first forward. Another call with a part of the model gives that part all settings anew: what it does not
@@ -146,6 +147,9 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     weights         codec of weight gathers that cross nodes (qwZ), or "none"
     gradients       codec of gradient reductions (qgZ), or a pair: inside a node, between nodes
     inside_node     codec of weight gathers inside a node, such as those of reshard_after_forward=8 (hpZ)
+    weight_differences
+                    codec of how weights differ from a copy that each node keeps, such as "int4:128": sent between nodes
+                    after each change of the weights, whole weights only at first; gathers stay inside nodes. None: none
     frozen          codec of a replica on every rank of modules of which no parameter is trained; gathered where they
                     have changed
     exclude         modules left to PyTorch: names (patterns as of fnmatch, "" is the model itself) or modules, one or
@@ -164,6 +168,7 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     arguments.model("compress()", model)
     pair = arguments.codec_pair("gradients", gradients)
     settings = Settings(arguments.codec("weights", weights), pair, arguments.codec("inside_node", inside_node),
+                        None if weight_differences is None else arguments.codec("weight_differences", weight_differences),
                         None if frozen is None else arguments.codec("frozen", frozen),
                         arguments.algorithm("all_gather_algorithm", all_gather_algorithm, "all_gather"),
                         arguments.algorithm("reduce_scatter_algorithm", reduce_scatter_algorithm, "reduce_scatter"),
@@ -173,15 +178,26 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     plans = Plans(Communicators(node_size, transport, rail_lanes, copy_engines))
     wrapped = wrapped_modules(model)
     if not wrapped:
-        raise UsageError("compress() finds no module that fully_shard() wrapped: call it behind fully_shard()")
+        raise UsageError("compress() finds no module that fully_shard() wrapped: call it after fully_shard()")
     chosen, left = without(exclude, wrapped)
     if frozen is not None and not any(all_frozen(module) for _, module in chosen):
         raise UsageError(f"frozen={frozen!r} has no effect: every module that fully_shard() wrapped has parameters that are "
                          "trained: freeze them by requires_grad_(False) before compress(), or leave frozen= out")
 
+    if weight_differences is not None:
+        if frozen is not None:
+            raise UsageError("frozen= is not needed with weight_differences=, which sends nothing of weights that do not "
+                             "change: leave frozen= out")
+        sharded = [only_group(module) for _, module in chosen if is_sharded(module)]
+        if all(plans.communicators.inside_a_node(shard_group(group), group.device) for group in sharded):
+            raise UsageError(f"weight_differences={weight_differences!r} has no effect: every shard group lies inside a "
+                             "node: leave it out, or correct node_size=")
+
     def needs_compression(count):
         return count >= min_bytes
 
+    gather = (DifferenceAllGather if weight_differences is not None
+              else FrozenAllGather if frozen is not None else CompressedAllGather)
     made = []
     for name, module in chosen:
         if not param_groups(module):
@@ -189,17 +205,20 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
         shown, sharded = name or "(model)", is_sharded(module)
         if sharded or only_group(module) is None:
             require_free(shown, name, module)
-        kinds = (CompressedAllGather if frozen is None else FrozenAllGather,
-                 CompressedReduceScatter if sharded else WholeReduce)
-        made.append((module, *(kind(shown, module, settings, plans, needs_compression) for kind in kinds)))
-    if not settings.compress_nothing:
-        sharded = [only_group(module) for module, *_ in made if is_sharded(module)]
+        kinds = [gather, CompressedReduceScatter] if sharded else []
+        if has_several_ranks(replica_group(only_group(module))):
+            kinds.append(CompressedAllReduce)
+        made.append((module, [kind(shown, module, settings, plans, needs_compression) for kind in kinds]))
+    if settings.gradients[1] == "none" and not settings.compress_nothing:
+        sharded = [only_group(module) for module, _ in made if is_sharded(module)]
         warn_where_replicas_cross_nodes(sharded, plans.communicators)
     if frozen is not None:
         warn_of_frozen_without_replica(frozen, chosen)
+    if weight_differences is not None:
+        plans.agreement = Agreement(roots_of([module for module, _ in made]))
     # Nothing below is refused: all modules are compressed, or none.
     for _, module in left:  # report() tells them from what compress() did not see
-        remember(module, getattr(module, "_zeropp_hooks", ()))
+        remember(module, getattr(module, "_zeropp_hooks", None))
     for each in made:
         install(*each)
     return model

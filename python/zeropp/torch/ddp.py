@@ -51,14 +51,12 @@ class AllReduceState:
         if dtype is None:
             raise UsageError(f"gradients of {buffer.dtype} have no codec: train in float32, bfloat16 or float16")
         ranks = self.plans.communicators.ranks_of(group, buffer.device)
-        codec, codec_between_nodes = ranks.hop_codecs(*self.codecs)
         key = (ranks, buffer.numel(), dtype)
         if key not in self.plans.made:
             self._forget_former_buckets(bucket.parameters(), key)
         return self.plans.get(
-            key, lambda: ranks.communicator.plan_all_reduce(
-                buffer.numel(), dtype, codec, codec_between_nodes=codec_between_nodes, algorithm=self.algorithm,
-                scale=1.0 / ranks.size, seed=self.seed))
+            key, lambda: ranks.plan_all_reduce(buffer.numel(), dtype, ranks.hop_codecs(*self.codecs),
+                                               algorithm=self.algorithm, scale=1.0 / ranks.size, seed=self.seed))
 
     def _forget_former_buckets(self, parameters, key):
         """DistributedDataParallel builds its buckets anew after the first step: ends the plans of those that held these

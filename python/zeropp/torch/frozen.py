@@ -10,24 +10,14 @@ from zeropp.torch import arguments
 from zeropp.torch.hooks import CompressedAllGather, require_contiguous
 from zeropp.torch.param_groups import all_frozen
 from zeropp.torch.process_groups import stream_of
-from zeropp.torch.shared_plan import DTYPES, Sent
+from zeropp.torch.shared_plan import DTYPES, KeptTensor, Sent
 
 
 class Replica:
-    """The encoded images of all ranks' parts of a group's weights, each of which has `count` elements. What uses it on
-    another stream than the one that gathered it waits for it, and keeps its memory."""
+    """The encoded images of all ranks' parts of a group's weights, each of which has `count` elements."""
 
     def __init__(self, images, count, dtype):
-        self.images, self.count, self.dtype = images, count, dtype
-        self._gathered = torch.cuda.current_stream(images.device).record_event() if images.is_cuda else None
-
-    def used_here(self):
-        """The images, for work on the current stream."""
-        if self._gathered is not None:
-            stream = torch.cuda.current_stream(self.images.device)
-            stream.wait_event(self._gathered)
-            self.images.record_stream(stream)
-        return self.images
+        self.images, self.count, self.dtype = KeptTensor(images), count, dtype
 
 
 class FrozenAllGather(CompressedAllGather):
@@ -40,6 +30,9 @@ class FrozenAllGather(CompressedAllGather):
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
         self.replicas = {}  # by RankSet
+
+    def forget(self):
+        self.replicas.clear()
 
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
@@ -55,7 +48,7 @@ class FrozenAllGather(CompressedAllGather):
         replica = self.replicas.get(ranks)
         if self.changed_on_any(ranks, replica, image, count, dtype):
             replica = self.replicas[ranks] = self.gather(ranks, image, count, dtype)
-        images = replica.used_here()
+        images = replica.images.used_here()
         for rank, part in enumerate(output_tensor.view(ranks.size, count)):
             collectives.decode(codec, dtype, where, images[rank].data_ptr(), count, part.data_ptr(), stream_of(device))
         self.count("decode of a frozen replica", "local", codec, Sent(1))
@@ -66,11 +59,10 @@ class FrozenAllGather(CompressedAllGather):
         if replica is None or (replica.count, replica.dtype) != (count, dtype):
             changed = torch.ones(1, dtype=torch.int32, device=image.device)
         else:
-            kept = replica.used_here()[ranks.group.rank()]
+            kept = replica.images.used_here()[ranks.group.rank()]
             changed = (image.view(torch.int64) != kept.view(torch.int64)).any().to(torch.int32).view(1)
         dist.all_reduce(changed, group=ranks.group)
-        self.count_all_reduce("check of frozen weights", changed.element_size(), ranks.size, ranks.inside_a_node,
-                              "agreement of ranks")
+        self.count_all_reduce("check of frozen weights", changed, ranks, "agreement of ranks")
         return changed.item() > 0
 
     def gather(self, ranks, image, count, dtype):
@@ -82,10 +74,10 @@ class FrozenAllGather(CompressedAllGather):
 
 
 def refresh(model):
-    """Forgets the replicas of frozen modules: the next forward gathers them anew. Correct results do not need it."""
+    """Forgets the replicas of frozen modules and the copies that weight differences are added to: the next forward sends
+    whole weights. Correct results do not need it."""
     arguments.model("refresh()", model)
     for module in model.modules():
-        for hook in getattr(module, "_zeropp_hooks", ()):
-            if isinstance(hook, FrozenAllGather):
-                hook.replicas.clear()
+        for hook in getattr(module, "_zeropp_hooks", None) or ():
+            hook.forget()
     return model

@@ -1,16 +1,18 @@
-"""The two objects that FSDP2 calls in place of its own collectives (torch.distributed.fsdp, AllGather and
-ReduceScatter), for one module each. Everything is enqueued on the current stream; they return None, for FSDP2 records
-an event behind them."""
+"""The objects that FSDP2 calls in place of its own collectives (torch.distributed.fsdp, AllGather and ReduceScatter), for
+one module each. Everything is enqueued on the current stream; they return None, for FSDP2 records
+an event after them."""
 
 import torch
 import torch.distributed as dist
 
 from zeropp.library import UsageError
-from zeropp.torch.param_groups import (has_reductions_apart, has_several_ranks, only_group, reduced_parameters,
-                                       replica_group)
+from zeropp.torch.param_groups import has_reductions_apart, only_group, reduced_parameters, shard_group
 from zeropp.torch.shared_plan import DTYPES, Sent
 
-OF_REPLICAS = "all-reduce of replicas"  # why PyTorch carries it
+
+def shown(codecs):
+    """The codecs of a reduction's hops."""
+    return ", ".join(dict.fromkeys(codec for codec in codecs if codec is not None))
 
 
 def of_pytorch(name, former_name):
@@ -26,6 +28,14 @@ class Hook:
         self.name, self.module, self.settings, self.plans = name, module, settings, plans
         self.needs_compression = needs_compression  # (bytes) -> whether so few are worth it
         self._sent = {}  # by (phase, SharedPlan or algorithm, codec, why PyTorch carried it)
+        self._reduced = {}  # by SharedPlan: which parameters it reduced last
+
+    def leave(self):
+        """Another hook has taken its place."""
+        self.plans.leave()
+
+    def forget(self):
+        """Drops what is kept of weights."""
 
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
@@ -40,6 +50,29 @@ class Hook:
         bytes_ = parts * tensors[0].numel() * tensors[0].element_size()
         return "" if self.needs_compression(bytes_) else "below min_bytes"
 
+    def why_plain(self, codecs):
+        """Why PyTorch carries a reduction with these codecs of hops; "" where it does not."""
+        return "codec none" if set(codecs) <= {"none", None} and self.settings.transport == "torch" else ""
+
+    def scale(self, op, ranks):
+        """The factor that turns a sum into what FSDP2 asks for."""
+        if op == dist.ReduceOp.SUM:
+            return 1.0
+        if op == dist.ReduceOp.AVG:
+            return 1.0 / ranks.size
+        raise UsageError(f"{self.name}: a reduction by {op} cannot be compressed: call "
+                         "set_force_sum_reduction_for_comms(True) on the module after set_gradient_divide_factor()")
+
+    def reduces_others(self, plan):
+        """Whether error feedback keeps errors of other parameters than those of this reduction: FSDP2 reduces those that
+        have a gradient, and others of the same size may take their place in the next step."""
+        if self.settings.error_feedback is None:
+            return False
+        parameters = reduced_parameters()
+        before = self._reduced.get(plan, parameters)
+        self._reduced[plan] = parameters
+        return parameters is None or before != parameters
+
     def run(self, plan, phase, codec, source, target, forget_errors=False):
         plan.run(source, target, source.device, forget_errors)
         self._sent.setdefault((phase, plan, codec, ""), Sent()).calls += 1  # sent() asks the plan for the bytes
@@ -52,17 +85,10 @@ class Hook:
         to_next = (ranks.size - 1) * part.numel() * part.element_size()
         self.count(phase, "torch", "none", Sent.of_ring(to_next, ranks.inside_a_node), why)
 
-    def count_all_reduce(self, phase, bytes_, ranks, inside_a_node, why):
-        """PyTorch's own all-reduce over so many ranks."""
-        self.count(phase, "torch", "none", Sent.of_ring(2 * (ranks - 1) * -(-bytes_ // ranks), inside_a_node), why)
-
-    def count_replicas(self, part):
-        """The all-reduce that follows a reduction into `part` where FSDP2 has replicas."""
-        group = only_group(self.module)
-        replicas = replica_group(group) if group is not None and group.all_reduce_grads else None
-        if has_several_ranks(replicas):
-            self.count_all_reduce("all-reduce", part.numel() * part.element_size(), replicas.size(),
-                                  self.plans.communicators.inside_a_node(replicas, part.device), OF_REPLICAS)
+    def count_all_reduce(self, phase, tensor, ranks, why):
+        """PyTorch's own all-reduce."""
+        part = -(-tensor.numel() * tensor.element_size() // ranks.size)
+        self.count(phase, "torch", "none", Sent.of_ring(2 * (ranks.size - 1) * part, ranks.inside_a_node), why)
 
     def sent(self):
         """{(phase, algorithm, codec, why PyTorch carried it): Sent}"""
@@ -88,6 +114,12 @@ def part_of_step(module):
 
 class CompressedAllGather(Hook):
     """Gathers weights. What stays inside a node goes uncompressed unless settings.inside_node says otherwise."""
+
+    def install(self):
+        self.module.set_custom_all_gather(self)
+
+    def is_installed(self):
+        return only_group(self.module)._all_gather_comm is self
 
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
@@ -116,27 +148,33 @@ class CompressedReduceScatter(Hook):
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
-        self.leaves_all = settings.gradients == ("none", "none") and settings.transport == "torch"  # to PyTorch
-        self._reduced = {}  # by SharedPlan: which parameters it reduced last
+        group = only_group(module)
+        ranks = plans.communicators.ranks_of(shard_group(group), group.device)
+        self.codecs = ranks.hop_codecs(*settings.gradients)
+        self.leaves_all = bool(self.why_plain(self.codecs))  # to PyTorch
+
+    def install(self):
+        """What FSDP2 reduces itself keeps the operation that FSDP2 asks for."""
+        group = only_group(self.module)
+        before = group._reduce_scatter_comm
+        forcing = isinstance(before, CompressedReduceScatter) and not before.leaves_all
+        self.sums_before = before.sums_before if forcing else group.force_sum_reduction_for_comms
+        self.module.set_custom_reduce_scatter(self)
+        self.module.set_force_sum_reduction_for_comms(self.sums_before or not self.leaves_all)
+
+    def is_installed(self):
+        return only_group(self.module)._reduce_scatter_comm is self
 
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device, has_reductions_apart(self.module, group))
-        self.count_replicas(output_tensor)
-        why = self.why_left(ranks, 1, input_tensor, output_tensor) or ("codec none" if self.leaves_all else "")
+        why = self.why_left(ranks, 1, input_tensor, output_tensor) or self.why_plain(self.codecs)
         if why:
             self.count_plain("reduce", output_tensor, ranks, why)
             reduce = of_pytorch("reduce_scatter_single", "reduce_scatter_tensor")
             return reduce(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
-        if op == dist.ReduceOp.SUM:
-            scale = 1.0
-        elif op == dist.ReduceOp.AVG:
-            scale = 1.0 / ranks.size
-        else:
-            raise UsageError(f"{self.name}: a reduction by {op} cannot be compressed: call "
-                             "set_force_sum_reduction_for_comms(True) on the module after set_gradient_divide_factor()")
         require_contiguous(self.name, output_tensor, input_tensor)
-        codecs, feedback = self.settings.gradients, self.settings.error_feedback
-        codec, codec_between_nodes = ranks.hop_codecs(*codecs)
+        scale, feedback = self.scale(op, ranks), self.settings.error_feedback
+        codec, codec_between_nodes = self.codecs
         count, dtypes = output_tensor.numel(), (input_tensor.dtype, output_tensor.dtype)
         plan = self.plans.get(
             ("reduce_scatter", ranks, count, dtypes, scale, self.name if feedback else None),
@@ -144,14 +182,6 @@ class CompressedReduceScatter(Hook):
                 count, DTYPES[dtypes[0]], codec, codec_between_nodes=codec_between_nodes,
                 algorithm=self.settings.reduce_scatter_algorithm, output=DTYPES[dtypes[1]], scale=scale,
                 seed=self.settings.seed, error_feedback=feedback))
-        others = feedback is not None and not self._reduces_the_same(plan, reduced_parameters())
-        shown = codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs)
-        self.run(plan, "reduce", shown, input_tensor, output_tensor, forget_errors=others)
+        self.run(plan, "reduce", shown(self.codecs), input_tensor, output_tensor,
+                 forget_errors=self.reduces_others(plan))
         return None
-
-    def _reduces_the_same(self, plan, parameters):
-        """Whether the errors that the plan keeps are of these parameters: FSDP2 reduces those that have a gradient, and
-        others of the same size may take their place in the next step."""
-        before = self._reduced.get(plan, parameters)
-        self._reduced[plan] = parameters
-        return parameters is not None and before == parameters

@@ -33,9 +33,10 @@ def shard_group(group):
 
 
 def replica_group(group):
-    """The process group over which FSDP2 all-reduces gradients (hybrid sharding, replicate()); None where it does
-    not."""
-    return getattr(group.mesh_info, "replicate_process_group", None)
+    """The process group over which FSDP2 all-reduces gradients (hybrid sharding, replicate()), which compress() may have
+    covered with one of its own; None where it does not."""
+    found = getattr(group.mesh_info, "replicate_process_group", None)
+    return getattr(found, "own", found)
 
 
 def is_sharded(module):
@@ -68,6 +69,8 @@ def reduced_parameters():
     """Which parameters the reduction has gradients of, for the hook that FSDP2 calls; None where it cannot be known.
     FSDP2 tells the hook no more than sizes: foreach_reduce(), which calls it, has them as its first argument in all
     versions since 2.9."""
-    reduction = sys._getframe(2)
-    parameters = reduction.f_locals.get("fsdp_params") if reduction.f_code.co_name == "foreach_reduce" else None
+    reduction = sys._getframe(1)
+    while reduction is not None and reduction.f_code.co_name != "foreach_reduce":
+        reduction = reduction.f_back
+    parameters = None if reduction is None else reduction.f_locals.get("fsdp_params")
     return None if parameters is None else tuple(map(id, parameters))

@@ -123,6 +123,11 @@ class RankSet:
             return inside, between
         return (inside if self.inside_a_node else between), None
 
+    def plan_all_reduce(self, count, dtype, codecs, **options):
+        """`codecs`: of the hops, as of hop_codecs()."""
+        codec, codec_between_nodes = codecs
+        return self.communicator.plan_all_reduce(count, dtype, codec, codec_between_nodes=codec_between_nodes, **options)
+
 
 class Communicators:
     """The communicators of one call of compress()."""
@@ -145,6 +150,8 @@ class Communicators:
         self.transport = transport
         self.options = {"rail_lanes": rail_lanes, "copy_engines": copy_engines} if transport == "nccl" else {}
         self.of_groups, self.of_ranks = {}, {}  # RankSets
+        self._parts = {}  # by RankSet: those of the own node, and of the own rail
+        self._made = []  # process groups of them
         self._nodes = {}  # of process groups
 
     def nodes_of(self, group, device):
@@ -170,9 +177,30 @@ class Communicators:
             found = self.of_groups[group] = self.of_ranks[key]
         return found
 
+    def node_of(self, ranks, device):
+        """The RankSet of the own node's ranks, of several nodes'."""
+        return self._parts_of(ranks, device)[0]
+
+    def rail_of(self, ranks, device):
+        """The RankSet of the ranks that have the own number in their nodes."""
+        return self._parts_of(ranks, device)[1]
+
+    def _parts_of(self, ranks, device):
+        """Process groups of their own; the first call for `ranks` is collective."""
+        if ranks not in self._parts:
+            members, size, mine = dist.get_process_group_ranks(ranks.group), ranks.node_size, ranks.group.rank()
+            node = mine // size * size
+            groups = [dist.new_group(part, use_local_synchronization=True)
+                      for part in (members[node:node + size], members[mine % size::size])]
+            self._made += groups
+            self._parts[ranks] = [self.ranks_of(group, device) for group in groups]
+        return self._parts[ranks]
+
     def close(self):
         for ranks in self.of_ranks.values():
             ranks.close()
+        for group in self._made:
+            dist.destroy_process_group(group)
 
     def _communicator(self, ranks, carrier):
         return Communicator(

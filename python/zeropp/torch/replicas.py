@@ -1,32 +1,69 @@
-"""Hybrid sharding and replicate(): FSDP2 all-reduces the gradients of what several ranks hold alike, by PyTorch's own
-collective, for which it has no hook."""
+"""The all-reduce of gradients over replicas: hybrid sharding, whose shard groups hold equal copies, and replicate().
+FSDP2 has no hook for it. It calls all_reduce() of torch.distributed with a process group of the module's mesh, and
+compress() puts a ReplicaGroup in that group's place."""
 
+import copy
 import warnings
 
-from zeropp.torch.hooks import Hook
+import torch.distributed as dist
+
+from zeropp.library import UsageError
+from zeropp.torch.hooks import Hook, require_contiguous, shown
 from zeropp.torch.param_groups import only_group, replica_group, shard_group
+from zeropp.torch.shared_plan import DTYPES
 
 
-class WholeReduce(Hook):
-    """For a module that every rank has whole, in place of FSDP2's reduce-scatter, which reduces nothing then: FSDP2
-    asks it for memory alone, twice in each reduction, for what goes in and what comes out. So the all-reduces that
-    follow are counted."""
+class ReplicaGroup(dist.ProcessGroup):
+    """Process group `own` whose all-reduce calls `reduce(tensor, options)`. Dictionaries of torch.distributed find what
+    they keep for `own`, since both compare equal."""
+
+    def __init__(self, own, reduce):
+        super().__init__(own.rank(), own.size())
+        self.own, self.reduce = own, reduce
+
+    def __eq__(self, other):
+        return other is self or self.own == other
+
+    def __hash__(self):
+        return hash(self.own)
+
+    def allreduce(self, tensors, options):
+        tensor, = tensors
+        return self.reduce(tensor, options)
+
+
+class CompressedAllReduce(Hook):
+    """Sums a module's gradients over its replicas, in place: FSDP2 calls it on its all-reduce stream. Every replica
+    gets the same bits."""
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
-        there = only_group(module)._reduce_scatter_comm
-        self.own = there.own if isinstance(there, WholeReduce) else there
-        self._allocations = 0
+        self.own = replica_group(only_group(module))
 
-    def allocate(self, size, *, dtype, device):
-        memory = self.own.allocate(size, dtype=dtype, device=device)
-        self._allocations += 1
-        if self._allocations % 2 == 0:
-            self.count_replicas(memory)
-        return memory
+    def install(self):
+        group = only_group(self.module)
+        group.mesh_info = copy.copy(group.mesh_info)  # modules may share it
+        group.mesh_info.replicate_process_group = ReplicaGroup(self.own, self)
 
-    def __call__(self, *arguments, **named):
-        return self.own(*arguments, **named)
+    def is_installed(self):
+        return getattr(only_group(self.module).mesh_info.replicate_process_group, "reduce", None) is self
+
+    def __call__(self, tensor, options):
+        ranks = self.plans.communicators.ranks_of(self.own, tensor.device)
+        codecs = ranks.hop_codecs(*self.settings.gradients)
+        why = self.why_left(ranks, 1, tensor) or self.why_plain(codecs)
+        if why:
+            self.count_all_reduce("all-reduce", tensor, ranks, why)
+            return self.own.allreduce([tensor], options)
+        require_contiguous(self.name, tensor)
+        scale, feedback = self.scale(options.reduceOp, ranks), self.settings.error_feedback
+        plan = self.plans.get(
+            ("all_reduce", ranks, tensor.numel(), tensor.dtype, scale, self.name if feedback else None),
+            lambda: ranks.plan_all_reduce(
+                tensor.numel(), DTYPES[tensor.dtype], codecs, algorithm=self.settings.reduce_scatter_algorithm,
+                scale=scale, seed=self.settings.seed, error_feedback=feedback))
+        self.run(plan, "all-reduce", shown(codecs), tensor, tensor, forget_errors=self.reduces_others(plan))
+        return None
 
 
 def warn_where_replicas_cross_nodes(groups, communicators):
@@ -36,5 +73,5 @@ def warn_where_replicas_cross_nodes(groups, communicators):
         return
     if any(not communicators.inside_a_node(*each) for each in replicas):
         warnings.warn("zeropp.torch: compress() saves nothing between nodes here: every shard group lies inside a node, "
-                      "and the all-reduce of the replicas, which crosses nodes, is PyTorch's: shard over all ranks, "
-                      "with reshard_after_forward=N for N ranks a node, or leave compress() out", stacklevel=3)
+                      'and only gradients cross nodes, which gradients="none" leaves to PyTorch: give them a codec, such '
+                      'as gradients=("none", "int4:128"), or leave compress() out', stacklevel=3)

@@ -4,8 +4,7 @@ import dataclasses
 
 from zeropp.torch import arguments
 from zeropp.torch.compress import wrapped_modules
-from zeropp.torch.hooks import OF_REPLICAS
-from zeropp.torch.param_groups import has_whole, is_sharded, only_group, param_groups, sends
+from zeropp.torch.param_groups import has_whole, param_groups, sends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Report(list):
     def remarks(self):
         """What the table does not say by itself."""
         if not self.compressed:
-            yield "this model is not compressed: call compress() behind its last fully_shard()"
+            yield "this model is not compressed: call compress() after its last fully_shard()"
             return
         if self.left_out:
             first, more = self.left_out[:3], len(self.left_out) - 3
@@ -96,7 +95,7 @@ class Report(list):
         compressed = [row for row in self if row.codec != "none"]
         if self and not compressed:
             yield "nothing was compressed: the last column says why (min_bytes=, node_size=, inside_node=)"
-        elif (any(row.between_nodes for row in self if row.why == OF_REPLICAS)
+        elif (any(row.between_nodes for row in self if row.phase == "all-reduce")
               and not any(row.between_nodes for row in compressed)):
             yield "nothing is saved between nodes: the all-reduce of replicas, which crosses them, is PyTorch's"
 
@@ -111,22 +110,21 @@ def report(model):
     rows.compressed = any(hasattr(module, "_zeropp_hooks") for _, module in wrapped)
     for name, module in wrapped if rows.compressed else ():
         shown, hooks = name or "(model)", getattr(module, "_zeropp_hooks", None)
+        excluded = hooks is None and hasattr(module, "_zeropp_hooks")
         sent = [each for hook in hooks or () for each in hook.sent().items()]
         rows += [Row(shown, *of[:3], *dataclasses.astuple(each), of[3]) for of, each in sent]
-        why = why_unseen(module, hooks)
+        why = why_unseen(module, hooks, excluded)
         if why:
             rows.left_out.append((shown, why))
-        if hooks != () and (why or not sent and has_whole(module)):
+        if not excluded and (why or not sent and has_whole(module)):
             rows.append(Row(shown, "all", "torch", "none", 0, 0, 0, 0, 0, why or "one rank"))
     return rows
 
 
-def why_unseen(module, hooks):
+def why_unseen(module, hooks, excluded):
     """Why bytes that FSDP2 sends for a module are in no row; "" where all are."""
     if not any(map(sends, param_groups(module))):
         return ""
-    if not hooks:
-        return "wrapped behind compress()" if hooks is None else "exclude="
-    group, (gather, reduce) = only_group(module), hooks
-    replaced = group._reduce_scatter_comm is not reduce or is_sharded(module) and group._all_gather_comm is not gather
-    return "hooks replaced after compress()" if replaced else ""
+    if hooks is None:
+        return "exclude=" if excluded else "wrapped after compress()"
+    return "" if all(hook.is_installed() for hook in hooks) else "hooks replaced after compress()"

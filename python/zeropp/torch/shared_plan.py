@@ -32,6 +32,28 @@ class Sent:
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
+class KeptTensor:
+    """A tensor that work on several streams reads and writes, one after the other. It is made on the current stream."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self._written = None  # event, on GPUs
+        self.written_here()
+
+    def written_here(self):
+        """Work on the current stream, enqueued before this call, wrote it last."""
+        if self.tensor.is_cuda:
+            self._written = torch.cuda.current_stream(self.tensor.device).record_event(self._written)
+
+    def used_here(self):
+        """The tensor, for work on the current stream, which waits for the last writer; its memory lasts until then."""
+        if self.tensor.is_cuda:
+            stream = torch.cuda.current_stream(self.tensor.device)
+            stream.wait_event(self._written)
+            self.tensor.record_stream(stream)
+        return self.tensor
+
+
 class SharedPlan:
     """A plan whose runs follow each other, whatever streams they are on."""
 
@@ -70,6 +92,7 @@ class Plans:
 
     def __init__(self, communicators):
         self.communicators = communicators
+        self.agreement = None  # of the ranks, on changed weights
         self.made = {}
         self.users = 0
 
@@ -91,3 +114,5 @@ class Plans:
             for key in list(self.made):
                 self.drop(key)
             self.communicators.close()
+            if self.agreement is not None:
+                self.agreement.close()
