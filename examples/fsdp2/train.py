@@ -9,6 +9,7 @@ try:
     import torch
     import torch.distributed as dist
     import torch.nn as nn
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     import zeropp.torch
@@ -38,6 +39,8 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--node-size", type=int, help="ranks of a node; else torchrun's")
+    parser.add_argument("--differences", action="store_true", help="weight_differences=\"int4:128\"")
+    parser.add_argument("--hybrid", action="store_true", help="shard inside nodes, replicate between them")
     parser.add_argument("--own-communicators", action="store_true", help="on GPUs: transport=\"nccl\"")
     arguments = parser.parse_args()
     cuda = torch.cuda.is_available()
@@ -47,11 +50,15 @@ def main():
     dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo")
     torch.manual_seed(1)
     model = Gpt().to(device)
+    node_size = arguments.node_size or int(os.environ["LOCAL_WORLD_SIZE"])
+    shape = (dist.get_world_size() // node_size, node_size) if arguments.hybrid else (dist.get_world_size(),)
+    mesh = init_device_mesh(device.type, shape, mesh_dim_names=("replicate", "shard")[-len(shape):])
     for block in model.blocks:
-        fully_shard(block)
-    fully_shard(model)
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
     if not arguments.plain:
         zeropp.torch.compress(model, weights="int8:256", gradients="int4:128", node_size=arguments.node_size,
+                              weight_differences="int4:128" if arguments.differences else None,
                               transport="nccl" if cuda and arguments.own_communicators else "torch")
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     random = torch.Generator().manual_seed(dist.get_rank())

@@ -99,8 +99,8 @@ class DifferenceAllGather(CompressedAllGather):
             copy = self.copies[ranks] = Copy(self.whole(rail, input_tensor), self.parameters(input_tensor.dtype))
         elif self.plans.agreement.changed(self, ranks):
             self.add_differences(rail, input_tensor, copy.shards.used_here())
-            copy.shards.written_here()
             copy.sent = self.parameters(input_tensor.dtype)
+            copy.shards.written_here()
         self.gather_inside(ranks, copy.shards.used_here(), output_tensor)
         return None
 
@@ -111,13 +111,13 @@ class DifferenceAllGather(CompressedAllGather):
     def has_changed(self, ranks):
         """A flag on the device of the ranks, whether any bit of the own shards, as they are sent, is another."""
         copy = self.copies[ranks]
-        dtype = copy.shards.tensor.dtype
-        bits = BITS[dtype.itemsize]
-        now = [each.to_local().detach().to(dtype) for each in parameters_of(self.module)]
+        shards = copy.shards.used_here()  # after what wrote both
+        bits = BITS[shards.dtype.itemsize]
+        now = [each.to_local().detach().to(shards.dtype) for each in parameters_of(self.module)]
         if [each.shape for each in now] != [each.shape for each in copy.sent]:
-            return torch.ones((), dtype=torch.bool, device=copy.shards.tensor.device)
+            return torch.ones((), dtype=torch.bool, device=shards.device)
         flags = [(a.view(bits) != b.view(bits)).any() for a, b in zip(now, copy.sent)]
-        return torch.stack(flags).any().to(copy.shards.tensor.device)
+        return torch.stack(flags).any().to(shards.device)
 
     def whole(self, rail, part):
         """The shards of the rail, sent whole in the codec of weights."""
@@ -148,7 +148,7 @@ class DifferenceAllGather(CompressedAllGather):
     def all_gather(self, phase, ranks, codec, part, whole, by_pytorch=False):
         """`by_pytorch`: without a codec PyTorch carries it."""
         if by_pytorch and codec == "none":
-            self.count_plain(phase, part, ranks, "codec none")
+            self.count_plain(phase, part, ranks, "inside a node" if ranks.inside_a_node else "codec none")
             of_pytorch("all_gather_single", "all_gather_into_tensor")(whole, part, group=ranks.group)
             return
         plan = self.plans.get(
