@@ -120,8 +120,11 @@ def gathers_and_sums():
     group, found = dist.group.WORLD, []
     for codec, dtype, count in (("int8:256", torch.bfloat16, 1000), ("int4:128", torch.float32, 517),
                                 ("int4:128+had32", torch.bfloat16, 256), ("fp8e4m3:128", torch.float32, 1)):
-        settings = Settings(codec, (codec, codec), codec, None, "auto", "1-hop", None, TRANSPORT, 0)
-        arguments = ("module", None, settings, Plans(Communicators(1, TRANSPORT)), lambda count: True)
+        settings = Settings(weights=codec, gradients=(codec, codec), inside_node=codec, weight_differences=None,
+                            frozen=None, all_gather_algorithm="auto", reduce_scatter_algorithm="1-hop",
+                            error_feedback=None, transport=TRANSPORT, seed=0)
+        module = models.make(world).blocks[0]
+        arguments = ("module", module, settings, Plans(Communicators(1, TRANSPORT)), lambda count: True)
         inputs = [torch.randn(world * count, generator=torch.Generator().manual_seed(each)).to(ranks.DEVICE, dtype)
                   for each in range(world)]
         gather = CompressedAllGather(*arguments)
