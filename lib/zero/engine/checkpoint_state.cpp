@@ -285,7 +285,7 @@ bool CheckpointState::restore(const StepCounts& steps, const ReadSlice& read, co
     optimizer_.make_weights(u);
   }
   optimizer_.wait_for_files();
-  context_.gradient_reduce.errors().forget(compute.handle());
+  context_.collectives.gradients.errors().forget(compute.handle());
   compute.synchronize();
   // Progress is set as if the steps had been taken here: draws depend on the version of the
   // weights.
@@ -302,8 +302,7 @@ void CheckpointState::set_weights(const ReadSlice& read) {
   }
   optimizer_.wait_for_files();
   compute.synchronize();
-  context_.progress.gathered_initial = false;
-  context_.progress.secondary_version = 0;
+  context_.progress.resident = context_.progress.secondary = 0;
 }
 
 bool CheckpointState::restore_errors(const ReadSlice& read, const HasSlice& has) {
@@ -323,7 +322,7 @@ bool CheckpointState::restore_errors(const ReadSlice& read, const HasSlice& has)
 
 std::vector<NamedState> CheckpointState::error_feedback() const {
   context_.compute().synchronize();  // a reset or another scale may be under way
-  return context_.gradient_reduce.errors().state();
+  return context_.collectives.gradients.errors().state();
 }
 
 std::vector<std::byte> CheckpointState::fetch_master(std::size_t unit) const {

@@ -17,8 +17,10 @@ constexpr std::size_t kUsesPrefetched = 2;
 
 class Builder {
  public:
-  Builder(const ScheduleInput& input, bool secondary_valid)
+  /// `forward`: the phase of what is no part of backward.
+  Builder(const ScheduleInput& input, bool secondary_valid, Phase forward)
       : in_(input),
+        forward_(forward),
         weights_(input.units.size()),
         gradients_(input.units.size()),
         secondary_op_(input.units.size()),
@@ -68,6 +70,10 @@ class Builder {
     std::vector<std::size_t> readers{};    ///< of the weights
   };
 
+  [[nodiscard]] Phase phase_of(const Use& use) const {
+    return use.backward ? Phase::backward : forward_;
+  }
+
   std::size_t emit(Op op) {
     ops_.push_back(std::move(op));
     return ops_.size() - 1;
@@ -81,6 +87,7 @@ class Builder {
       Op op{OpKind::exchange, unit};
       op.micro_step = use.micro_step;
       op.stream = StreamId::secondary;
+      op.phase = forward_;
       op.bytes = in_.unit_memory[unit].exchange_workspace;
       op.workspace = arena_.allocate(op.bytes, op.waits_on);
       const std::size_t workspace = op.workspace;
@@ -105,7 +112,7 @@ class Builder {
       Op op{inside ? OpKind::gather_secondary : OpKind::gather, unit};
       op.micro_step = use.micro_step;
       op.stream = StreamId::gather;
-      op.backward_phase = use.backward;
+      op.phase = phase_of(use);
       op.bytes = memory.weights + workspace;
       op.result = arena_.allocate(memory.weights, op.waits_on);
       op.workspace = arena_.allocate(workspace, op.waits_on);
@@ -165,7 +172,7 @@ class Builder {
         // The copy runs on a stream of its own: neither this use nor prefetches wait for it.
         Op keep{OpKind::keep_secondary, unit};
         keep.micro_step = use.micro_step;
-        keep.backward_phase = use.backward;
+        keep.phase = phase_of(use);
         keep.stream = StreamId::secondary;
         keep.result = weights_[unit]->offset;
         keep.waits_on = {weights_[unit]->op};
@@ -176,7 +183,7 @@ class Builder {
     if (use.backward) prepare_gradients(use, waits);
     Op op{use.backward ? OpKind::backward : OpKind::forward, use.layer};
     op.micro_step = use.micro_step;
-    op.backward_phase = use.backward;
+    op.phase = phase_of(use);
     op.waits_on = std::move(waits);
     const std::size_t done = emit(std::move(op));
     for (std::size_t at = 0; at < units.size(); ++at) {
@@ -200,7 +207,7 @@ class Builder {
       if (gradients_[unit]) continue;
       Op clear{OpKind::clear_gradients, unit};
       clear.micro_step = use.micro_step;
-      clear.backward_phase = true;
+      clear.phase = Phase::backward;
       if (in_.preset.shard_gradients) {
         clear.bytes = in_.unit_memory[unit].gradients;
         clear.result = arena_.allocate(clear.bytes, clear.waits_on);
@@ -231,7 +238,7 @@ class Builder {
     }
     op.micro_step = micro_step;
     op.stream = StreamId::reduce;
-    op.backward_phase = true;
+    op.phase = Phase::backward;
     op.first_sum = is_first_sum(micro_step);
     op.bytes = memory.workspace;
     if (!reduces_into_shard(bucket, micro_step)) {
@@ -264,7 +271,7 @@ class Builder {
     Op op{OpKind::update, unit};
     op.micro_step = micro_step;
     op.stream = StreamId::update;
-    op.backward_phase = true;
+    op.phase = Phase::backward;
     op.waits_on = unit_reductions_[unit];
     updated_in_backward_[unit] = emit(std::move(op));
   }
@@ -293,7 +300,7 @@ class Builder {
     Op end{OpKind::end_reduce, reduce.index};
     end.micro_step = reduce.micro_step;
     end.stream = StreamId::reduce_end;
-    end.backward_phase = true;
+    end.phase = Phase::backward;
     end.waits_on = {reduced};
     emit(std::move(end));
     arena_.release(reduce.workspace, {reduced});
@@ -317,7 +324,7 @@ class Builder {
     Op sum{OpKind::reduce_over_replicas, reduce.index};
     sum.micro_step = reduce.micro_step;
     sum.stream = StreamId::reduce_end;
-    sum.backward_phase = true;
+    sum.phase = Phase::backward;
     sum.bytes = memory.replica_image + memory.replica_reduce_workspace;
     sum.waits_on = {reduced};
     sum.result = arena_.allocate(memory.replica_image, sum.waits_on);
@@ -341,7 +348,7 @@ class Builder {
     Op op{OpKind::gather_sum, reduce.index};
     op.micro_step = reduce.micro_step;
     op.stream = StreamId::reduce_end;
-    op.backward_phase = true;
+    op.phase = Phase::backward;
     op.bytes = in_.bucket_memory[reduce.index].gather_sum_workspace;
     op.result = reduce.result;
     op.waits_on = {reduced};
@@ -353,6 +360,7 @@ class Builder {
   }
 
   const ScheduleInput& in_;
+  Phase forward_;
   std::vector<Op> ops_;
   ArenaPlanner arena_;
   std::vector<std::vector<Reuse>> reuse_;  ///< by use and place in its layer
@@ -375,14 +383,14 @@ class Builder {
 }  // namespace
 
 Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid) {
-  Builder builder(input, secondary_valid);
+  Builder builder(input, secondary_valid, Phase::forward);
   builder.run(uses_of_step(input.layers.size(), input.micro_steps));
   if (!input.preset.shard_gradients) builder.reduce_all();
   return builder.take();
 }
 
 Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid) {
-  Builder builder(input, secondary_valid);
+  Builder builder(input, secondary_valid, Phase::evaluation);
   std::vector<Use> uses;
   for (std::size_t layer = 0; layer < input.layers.size(); ++layer)
     uses.push_back({layer, 0, false});
