@@ -12,7 +12,7 @@
 #include "apps/kernels/verdict.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/base/checked.hpp"
-#include "lib/collective/hop_encode.hpp"
+#include "lib/collective/chunks.hpp"
 #include "lib/device/table.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
 

@@ -50,7 +50,7 @@ class AllGather final : public Collective {
                                      .memory = shape.dtype,
                                      .codec = variant.codec,
                                      .depth = variant.depth,
-                                     .label = {"sweep", ""}}));
+                                     .purpose = "sweep"}));
   }
   [[nodiscard]] std::size_t parts(const Shape& shape) const override { return shape.ranks(); }
   [[nodiscard]] Expected expected(const Shape& shape, const Variant& variant, const Data& data,

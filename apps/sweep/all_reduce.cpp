@@ -81,13 +81,13 @@ class AllReduce final : public Collective {
                                              .codec_first = variant.codec,
                                              .codec_second = variant.codec,
                                              .depth = variant.depth,
-                                             .label = {"sweep", "reduce"}}),
+                                             .purpose = "sweep"}),
             collective::plan_all_gather(gather_of(variant), context,
                                         {.parts = parts,
                                          .memory = Dtype::fp32,
                                          .codec = gather_codec(shape, variant),
                                          .depth = variant.depth,
-                                         .label = {"sweep", "gather"},
+                                         .purpose = "sweep",
                                          .result = shape.dtype}),
             parts.count));
   }

@@ -86,7 +86,7 @@ class ReduceScatter final : public Collective {
                                          .codec_first = variant.codec,
                                          .codec_second = variant.codec,
                                          .depth = variant.depth,
-                                         .label = {"sweep", ""}}));
+                                         .purpose = "sweep"}));
   }
   [[nodiscard]] std::size_t parts(const Shape& /*shape*/) const override { return 1; }
   [[nodiscard]] Expected expected(const Shape& shape, const Variant& variant, const Data& data,

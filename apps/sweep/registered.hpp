@@ -23,7 +23,7 @@ class RegisteredRun final : public Planned {
  public:
   explicit RegisteredRun(std::unique_ptr<Interface> run) : run_(std::move(run)) {}
   void start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream) override {
-    run_->start(in, out, workspace, stream);
+    run_->start(in, out, {workspace, stream});
   }
   void finish(StreamHandle stream) override { run_->finish(stream); }
   [[nodiscard]] std::size_t workspace_bytes() const override { return run_->workspace_bytes(); }

@@ -11,7 +11,7 @@ AllGatherPlan::AllGatherPlan(zpp_comm& comm, const PlanRequest& request)
                                           {.parts = collective::Parts::dense(request_.count),
                                            .memory = request_.input,
                                            .codec = request_.codec,
-                                           .label = {"c", "gather"},
+                                           .purpose = "c",
                                            .result = request_.output})) {}
 
 void AllGatherPlan::check_overlap(const std::byte* in, const std::byte* out) const {
@@ -24,7 +24,7 @@ void AllGatherPlan::check_overlap(const std::byte* in, const std::byte* out) con
 }
 
 void AllGatherPlan::execute(ConstView in, View out, StreamHandle stream) {
-  gather_->start(in, out, workspace_.span(), stream, key());
+  gather_->start(in, out, {workspace_.span(), stream, key()});
   gather_->finish(stream);
 }
 

@@ -32,7 +32,7 @@ AllReducePlan::AllReducePlan(zpp_comm& comm, const PlanRequest& request)
                                           {.parts = collective::Parts::dense(part_),
                                            .memory = Dtype::fp32,
                                            .codec = gather_codec(request_),
-                                           .label = {"c", "gather"},
+                                           .purpose = "c",
                                            .result = request_.output})),
       layout_(lay_out()) {}
 
@@ -67,7 +67,7 @@ void AllReducePlan::execute(ConstView in, View out, StreamHandle stream) {
   const auto rest = workspace_.span().subspan(layout_.rest);
   reduction_.run(is_padded() ? with_zeros(in, stream) : in, sum, rest, stream, key(), call());
   const View full = is_padded() ? padded(out.dtype) : out;
-  gather_->start(sum, full, rest, stream, key());
+  gather_->start(sum, full, {rest, stream, key()});
   gather_->finish(stream);
   if (is_padded()) comm_.device.memory_ops->copy(View(full.part(0, out.count)), out, stream);
 }

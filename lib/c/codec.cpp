@@ -9,7 +9,7 @@
 #include "lib/c/error_guard.hpp"
 #include "lib/c/plan_request.hpp"
 #include "lib/c/zeropp.h"
-#include "lib/collective/hop_encode.hpp"
+#include "lib/collective/chunks.hpp"
 #include "lib/device/device.hpp"
 
 using namespace zeropp;

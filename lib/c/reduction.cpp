@@ -13,7 +13,7 @@ Reduction::Reduction(const collective::Context& context, const PlanRequest& requ
                                      .plain = request.input,
                                      .codec_first = request.codec,
                                      .codec_second = request.codec_between_nodes,
-                                     .label = {"c", "reduce"}};
+                                     .purpose = "c"};
   if (feedback_) plan.feedback = {.options = *request.feedback, .errors = &*feedback_};
   reduce_ = collective::plan_reduce_scatter(request.algorithm, context, plan);
 }
@@ -21,7 +21,7 @@ Reduction::Reduction(const collective::Context& context, const PlanRequest& requ
 void Reduction::run(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
                     std::uint64_t key, std::uint64_t call) {
   if (reset_period_ > 0 && call > 0 && call % reset_period_ == 0) forget_errors(stream);
-  reduce_->start(full, sum, workspace, stream, key);
+  reduce_->start(full, sum, {workspace, stream, key});
   reduce_->finish(stream);
   if (scale_ != 1.0F && sum.count > 0) codec::feedback_ops(backend_).scale(scale_, sum, stream);
   keep_errors();

@@ -17,11 +17,6 @@ namespace {
 /// The hop of error feedback that an all-gather's encoding is.
 constexpr int kGatherFeedbackHop = 2;
 
-HopErrors* errors_of(const AllGatherPlan& plan) {
-  return plan.feedback ? plan.feedback->errors->add_hop(kGatherFeedbackHop, 1, plan.parts.count)
-                       : nullptr;
-}
-
 /// Bytes that are counted include the padding of images, which parts in their places have not: they
 /// go there where they need none. Modelled bytes are the vendor's all the same.
 bool goes_in_place(const AllGatherPlan& plan, const Traits& traits, std::size_t part_bytes) {
@@ -57,8 +52,8 @@ Description describe(const AllGatherAlgorithm& algorithm, const Ranks& ranks,
   return {algorithm.traffic(ranks, layout.part_bytes, layout.pieces.size()),
           layout.workspace,
           {.operation = "all_gather",
-           .purpose = plan.label.purpose,
-           .phase = plan.label.phase,
+           .purpose = plan.purpose,
+           .phase = {},
            .algorithm = std::string(algorithm.name),
            .codec = codec.name(),
            .group = ranks.group.name,
@@ -75,46 +70,44 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
       description_(describe(algorithm, ranks_of(context), plan)),
       meter_(context.recorder, description_.row),
       layout_(codec_, plan, algorithm.traits, size()),
-      encode_(plan.feedback ? codec_ : codec_.rounding(), errors_of(plan),
-              plan.feedback ? plan.feedback->options.beta : 0, layout_.feedback) {
+      encoder_(codec_.rounding()),
+      feedback_(HopFeedback::planned(plan.feedback, kGatherFeedbackHop, 1, plan.parts.count, codec_,
+                                     layout_.feedback)) {
   for (const GatherLayout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
 }
 
-void AllGatherBase::start(ConstView part, View full, std::span<std::byte> workspace,
-                          StreamHandle stream, std::uint64_t key) {
+void AllGatherBase::start(ConstView part, View full, const Run& run) {
   part_ = checked_part(part);
   image_ = {};
-  key_ = key;
-  run(full, workspace, stream);
+  begin_run(full, run);
 }
 
-void AllGatherBase::start_from_image(std::span<const std::byte> image, View full,
-                                     std::span<std::byte> workspace, StreamHandle stream) {
+void AllGatherBase::start_from_image(std::span<const std::byte> image, View full, const Run& run) {
   require_image(image.size());
   part_ = {};
   image_ = image;
-  run(full, workspace, stream);
+  begin_run(full, run);
 }
 
-void AllGatherBase::start_from_workspace(View full, std::span<std::byte> workspace,
-                                         StreamHandle stream) {
+void AllGatherBase::start_from_workspace(View full, const Run& run) {
   require_images();
   part_ = {};
   image_ = {};
-  run(full, workspace, stream);
+  begin_run(full, run);
 }
 
-void AllGatherBase::run(View full, std::span<std::byte> workspace, StreamHandle stream) {
+void AllGatherBase::begin_run(View full, const Run& run) {
   require_view("an all-gather's result", full, span_of(plan_.parts, size()), plan_.result);
-  require_workspace(workspace.size(), workspace_bytes());
+  require_workspace(run.workspace.size(), workspace_bytes());
+  meter_.begin_run(run.phase, (size() - 1) * plan_.parts.count * size_of(plan_.memory));
   const Meter::Span span(meter_);
   full_ = full;
-  workspace_ = workspace;
-  stream_ = stream;
-  meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.memory));
-  encode_.begin(workspace_.data(), stream_);
+  workspace_ = run.workspace;
+  stream_ = run.stream;
+  key_ = run.key;
+  if (feedback_) feedback_->begin(workspace_.data(), stream_);
   begin();
-  encode_.end(stream_);
+  if (feedback_) feedback_->end(stream_);
 }
 
 void AllGatherBase::finish(StreamHandle stream) {
@@ -183,12 +176,17 @@ void AllGatherBase::encode_image(ConstView part, std::span<std::byte> image, Str
 
 void AllGatherBase::encode_chunk(const ConstView& part, const GatherLayout::Piece& piece,
                                  std::byte* image, StreamHandle stream, std::uint64_t key) {
+  const ConstView values = part.part(piece.chunk.first, piece.chunk.length);
+  const codec::Layout layout = padded_layout(piece.chunk.length, codec_.block());
+  const codec::WireImages out{image, piece.image_bytes};
+  const codec::Draw draw = draw_of(key, kGatherHop, rank(), rank(), piece.chunk.first);
   meter_.kernels([&] {
-    encode_.encode(part.part(piece.chunk.first, piece.chunk.length),
-                   padded_layout(piece.chunk.length, codec_.block()),
-                   std::max<std::size_t>(1, plan_.parts.count), piece.chunk.first,
-                   {image, piece.image_bytes}, stream,
-                   draw_of(key, kGatherHop, rank(), rank(), piece.chunk.first));
+    if (feedback_) {
+      feedback_->encode(values, layout, std::max<std::size_t>(1, plan_.parts.count),
+                        piece.chunk.first, out, stream, draw);
+    } else {
+      encoder_.encode(values, layout, out, stream, draw);
+    }
   });
 }
 

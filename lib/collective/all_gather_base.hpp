@@ -5,13 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/codec/codec.hpp"
 #include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
-#include "lib/collective/hop_encode.hpp"
+#include "lib/collective/hop_feedback.hpp"
 #include "lib/collective/meter.hpp"
 
 namespace zeropp::collective {
@@ -46,15 +47,13 @@ Description describe(const AllGatherAlgorithm& algorithm, const Ranks& ranks,
 
 class AllGatherBase : public AllGather {
  public:
-  void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
-             std::uint64_t key) final;
+  void start(ConstView part, View full, const Run& run) final;
   [[nodiscard]] std::vector<ImageChunk> image_chunks() const final;
   void encode_image(ConstView part, std::span<std::byte> image, StreamHandle stream,
                     std::uint64_t key) final;
-  void start_from_image(std::span<const std::byte> image, View full, std::span<std::byte> workspace,
-                        StreamHandle stream) final;
+  void start_from_image(std::span<const std::byte> image, View full, const Run& run) final;
   [[nodiscard]] std::vector<ImageChunk> sent_chunks() const final;
-  void start_from_workspace(View full, std::span<std::byte> workspace, StreamHandle stream) final;
+  void start_from_workspace(View full, const Run& run) final;
   void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return description_.workspace; }
   [[nodiscard]] comm::Bytes volume() const final { return description_.bytes; }
@@ -108,7 +107,7 @@ class AllGatherBase : public AllGather {
 
  private:
   /// Starts a run from part_, image_ or, where both are empty, what lies in the workspace.
-  void run(View full, std::span<std::byte> workspace, StreamHandle stream);
+  void begin_run(View full, const Run& run);
   /// Whether the own part's chunks have images that others can make.
   [[nodiscard]] bool has_images() const { return !in_place() && !plan_.feedback; }
   void require_images() const;
@@ -121,7 +120,8 @@ class AllGatherBase : public AllGather {
                     StreamHandle stream, std::uint64_t key);
 
   GatherLayout layout_;
-  HopEncode encode_;
+  codec::Codec encoder_;  ///< codec_, which rounds fp32 first: of what is not fed back
+  std::optional<HopFeedback> feedback_;
   std::span<std::byte> workspace_;
   std::span<const std::byte> image_;  ///< that the run started from, packed
   std::uint64_t key_ = 0;             ///< of the run's draws

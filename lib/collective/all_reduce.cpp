@@ -31,18 +31,19 @@ comm::Bytes AllReduce::volume() const {
   return sum;
 }
 
-void AllReduce::start(ConstView full, View out, std::span<std::byte> workspace,
-                      StreamHandle stream) {
-  require_workspace(workspace.size(), workspace_bytes());
-  sum_ = {workspace.data(), count_, Dtype::fp32, full.kind};
+void AllReduce::start(ConstView full, View out, const Run& run) {
+  require_workspace(run.workspace.size(), workspace_bytes());
+  sum_ = {run.workspace.data(), count_, Dtype::fp32, full.kind};
   out_ = out;
-  workspace_ = workspace.subspan(sum_bytes());
-  reduce_scatter_->start(full, sum_, workspace_, stream);
+  run_ = run;
+  run_.workspace = run.workspace.subspan(sum_bytes());
+  reduce_scatter_->start(full, sum_, run_);
 }
 
 void AllReduce::finish(StreamHandle stream) {
   reduce_scatter_->finish(stream);
-  all_gather_->start(sum_, out_, workspace_, stream);
+  run_.stream = stream;
+  all_gather_->start(sum_, out_, run_);
   all_gather_->finish(stream);
 }
 

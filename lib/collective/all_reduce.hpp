@@ -19,9 +19,8 @@ class AllReduce {
             std::size_t count);
 
   /// Starts the all-reduce. `full`: size parts in the dtype that the reduce-scatter was planned
-  /// for; `out`: size parts of the gather's result dtype. `workspace`: workspace_bytes(), from
-  /// start() until finish() returns.
-  void start(ConstView full, View out, std::span<std::byte> workspace, StreamHandle stream);
+  /// for; `out`: size parts of the gather's result dtype.
+  void start(ConstView full, View out, const Run& run);
   void finish(StreamHandle stream);
   [[nodiscard]] std::size_t workspace_bytes() const;
   /// Closed form: bytes that this rank sends in one run.
@@ -35,7 +34,7 @@ class AllReduce {
   std::size_t count_;
   View sum_;
   View out_;
-  std::span<std::byte> workspace_;
+  Run run_;  ///< of both halves: behind the sums in the workspace
 };
 
 }  // namespace zeropp::collective

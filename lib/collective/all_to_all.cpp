@@ -25,8 +25,8 @@ AllToAll::AllToAll(const Context& context, const AllToAllPlan& plan)
       plan_(plan),
       codec_(bind(plan, context.device.backend)),
       meter_(context.recorder, {.operation = "all_to_all",
-                                .purpose = plan.label.purpose,
-                                .phase = plan.label.phase,
+                                .purpose = plan.purpose,
+                                .phase = {},
                                 .algorithm = "direct",
                                 .codec = codec_.name(),
                                 .group = context.group.name(),
@@ -54,22 +54,23 @@ comm::Bytes AllToAll::volume() const {
   return bytes_to_others(group_.shape(), codec_.wire_bytes(plan_.parts.count));
 }
 
-void AllToAll::start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream) {
+void AllToAll::start(ConstView in, View out, const Run& run) {
   const auto size = static_cast<std::size_t>(group_.size());
   require_view("an all-to-all's input", in, span_of(plan_.parts, size), plan_.memory);
   require_view("an all-to-all's result", out, span_of(plan_.parts, size), out.dtype);
-  require_workspace(workspace.size(), workspace_bytes());
+  require_workspace(run.workspace.size(), workspace_bytes());
+  meter_.begin_run(run.phase, (size - 1) * plan_.parts.count * size_of(plan_.memory));
   const Meter::Span span(meter_);
   out_ = out;
-  workspace_ = workspace;
-  stream_ = stream;
-  meter_.count_call((size - 1) * plan_.parts.count * size_of(plan_.memory));
+  workspace_ = run.workspace;
+  stream_ = run.stream;
   for (Piece& piece : pieces_) {
     std::byte* const encoded = workspace_.data() + piece.out;
     meter_.kernels([&] {
-      codec_.encode(in.part(piece.chunk.first, in.count - piece.chunk.first), piece.layout,
-                    {encoded, piece.image_bytes}, stream_,
-                    draw_of(0, 0, static_cast<std::size_t>(group_.rank()), 0, piece.chunk.first));
+      codec_.encode(
+          in.part(piece.chunk.first, in.count - piece.chunk.first), piece.layout,
+          {encoded, piece.image_bytes}, stream_,
+          draw_of(run.key, 0, static_cast<std::size_t>(group_.rank()), 0, piece.chunk.first));
     });
     piece.work = meter_.exchange_equal(group_, encoded, workspace_.data() + piece.in,
                                        piece.image_bytes, stream_);

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lib/collective/chunks.hpp"
@@ -17,7 +18,7 @@ struct AllToAllPlan {
   Dtype memory = Dtype::fp32;  ///< dtype of the input; `none` sends this dtype
   codec::CodecSpec codec;
   std::size_t depth = 1;  ///< pipeline chunks; 1: none
-  Label label;
+  std::string purpose{};  ///< of its runs, in the trace
 };
 
 class AllToAll {
@@ -27,7 +28,7 @@ class AllToAll {
 
   /// Starts the all-to-all. `in`: size strided parts of the planned dtype; `out`: size strided
   /// parts of any dtype.
-  void start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream);
+  void start(ConstView in, View out, const Run& run);
   void finish(StreamHandle stream);
   [[nodiscard]] std::size_t workspace_bytes() const { return space_.bytes(); }
   /// Closed form: bytes that this rank sends in one run.

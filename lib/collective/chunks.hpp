@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/codec/codec.hpp"
 #include "lib/base/checked.hpp"
 
 namespace zeropp::collective {
@@ -33,6 +34,13 @@ inline std::vector<Chunk> chunk_plan(std::size_t count, std::size_t depth, std::
     plan.push_back({first, last - first});
   }
   return plan;
+}
+
+/// Layout of `length` values in a row that are encoded together, in whole blocks.
+inline codec::Layout padded_layout(std::size_t length, std::size_t block) {
+  auto layout = codec::Layout::contiguous(length);
+  layout.padded = round_up(length, block);
+  return layout;
 }
 
 /// Hands out offsets of a workspace that is lent later.

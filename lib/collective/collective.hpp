@@ -40,6 +40,15 @@ struct ImageChunk {
   std::size_t bytes = 0;
 };
 
+/// What a run of a collective is lent, and what it is for.
+struct Run {
+  std::span<std::byte> workspace;  ///< workspace_bytes() of the plan, until finish() returns
+  StreamHandle stream;             ///< of start()
+  std::uint64_t key =
+      0;  ///< of the draws of codecs that round stochastically: on all ranks the same
+  std::string_view phase{};  ///< of training: runs are counted by it in the trace
+};
+
 /// Every rank's part -> all parts on every rank: the same bits everywhere, since the own part goes
 /// through the codec as well. `part` may lie inside `full`, at its own place.
 class AllGather {
@@ -47,35 +56,27 @@ class AllGather {
   virtual ~AllGather() = default;
   /// Starts the all-gather. `part`: parts.count elements of the plan's memory dtype or, without
   /// error feedback, of fp32, which are rounded to that dtype first. `full`: size * parts, strided,
-  /// of the plan's result dtype. `key`: of the draws of codecs that round stochastically, the same
-  /// on all ranks.
-  virtual void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
-                     std::uint64_t key) = 0;
-  void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) {
-    start(part, full, workspace, stream, 0);
-  }
-  /// Packed image of the own part: the wire images that start() makes of its chunks, one behind the
-  /// other, made outside of a run. Runs of this plan, and of others that differ in their label
-  /// only, may start from it any number of times. Plans with error feedback, and those that gather
-  /// parts as they lie in memory, have none: `image_chunks` is empty there, the others throw
-  /// std::invalid_argument.
+  /// of the plan's result dtype.
+  virtual void start(ConstView part, View full, const Run& run) = 0;
+  /// Packed image of the own part: the wire images that start() makes of its chunks, one after the
+  /// other, made outside of a run. Runs may start from it any number of times. Plans with error
+  /// feedback, and those that gather parts as they lie in memory, have none: `image_chunks` is
+  /// empty there, the others throw std::invalid_argument.
   [[nodiscard]] virtual std::vector<ImageChunk> image_chunks() const = 0;
   /// Encodes `part` into `image`, which begins at a multiple of 16 bytes; `part` and `key` as of
   /// start().
   virtual void encode_image(ConstView part, std::span<std::byte> image, StreamHandle stream,
                             std::uint64_t key) = 0;
-  /// Starts the all-gather from a packed image, which stays as it is until `stream` has come past
-  /// this call: the bits of start() with the part and the key that it was encoded from.
-  virtual void start_from_image(std::span<const std::byte> image, View full,
-                                std::span<std::byte> workspace, StreamHandle stream) = 0;
+  /// Starts the all-gather from a packed image, which stays as it is until the stream has come past
+  /// this call: the bits of start() with the part and the key that it was encoded from. No draws.
+  virtual void start_from_image(std::span<const std::byte> image, View full, const Run& run) = 0;
   /// Where runs have the images of the own part's chunks in their workspace: ImageChunk::offset
   /// counts from its begin. Empty where image_chunks() is.
   [[nodiscard]] virtual std::vector<ImageChunk> sent_chunks() const = 0;
   /// Starts the all-gather of images that lie at sent_chunks() of the workspace already, written by
-  /// work before `stream`'s next: the bits of start() with the part and the key that they were
-  /// encoded from. Throws std::invalid_argument where there are none.
-  virtual void start_from_workspace(View full, std::span<std::byte> workspace,
-                                    StreamHandle stream) = 0;
+  /// work before the stream's next: the bits of start() with the part and the key that they were
+  /// encoded from. No draws. Throws std::invalid_argument where there are none.
+  virtual void start_from_workspace(View full, const Run& run) = 0;
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// Closed form: bytes that this rank sends in one run.
@@ -83,7 +84,7 @@ class AllGather {
   /// Closed form: messages to other ranks that carry them, as they are given to a communicator,
   /// which may split them; of `modelled` algorithms those of a ring.
   [[nodiscard]] virtual Messages messages() const = 0;
-  /// The trace row that runs are counted in.
+  /// The trace row of the latest run; before the first one its keys, without a phase.
   [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;
 };
 
@@ -93,12 +94,8 @@ class ReduceScatter {
  public:
   virtual ~ReduceScatter() = default;
   /// Starts the reduce-scatter. `full`: size strided parts in the memory dtype. `sum`: parts.count
-  /// fp32 values, overwritten at the latest by finish(). `key`: as of an all-gather.
-  virtual void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
-                     std::uint64_t key) = 0;
-  void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream) {
-    start(full, sum, workspace, stream, 0);
-  }
+  /// fp32 values, overwritten at the latest by finish().
+  virtual void start(ConstView full, View sum, const Run& run) = 0;
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual comm::Bytes volume() const = 0;

@@ -2,6 +2,15 @@
 
 namespace zeropp::collective {
 
+void Meter::begin_run(std::string_view phase, std::uint64_t logical_bytes) {
+  if (row_ == nullptr || keys_.phase != phase) {
+    keys_.phase = phase;
+    row_ = &recorder_.collective(keys_);
+  }
+  ++row_->calls;
+  row_->logical_bytes += logical_bytes;
+}
+
 std::unique_ptr<comm::Work> Meter::exchange_equal(comm::Communicator& group, const std::byte* out,
                                                   std::byte* in, std::size_t bytes,
                                                   StreamHandle stream) {

@@ -1,11 +1,14 @@
-// Transfers of one planned collective, and the account of them: bytes and seconds go to its trace
-// row, time to the timers (`communication` around transfers, `codec` around kernels). One per plan.
+// Transfers of one planned collective, and the account of them: bytes and seconds of a run go to
+// the trace row of its phase, time to the timers (`communication` around transfers, `codec` around
+// kernels). One per plan.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "kernels/core/stream.hpp"
 #include "lib/comm/communicator.hpp"
@@ -15,25 +18,24 @@ namespace zeropp::collective {
 
 class Meter {
  public:
-  Meter(trace::Recorder& recorder, const trace::CollectiveRow& keys)
-      : timers_(recorder.timers), row_(recorder.collective(keys)) {}
+  /// `recorder` outlives this.
+  Meter(trace::Recorder& recorder, trace::CollectiveRow keys)
+      : recorder_(recorder), keys_(std::move(keys)) {}
 
-  [[nodiscard]] const trace::CollectiveRow& row() const { return row_; }
+  /// The row of the latest run; before the first one its keys.
+  [[nodiscard]] const trace::CollectiveRow& row() const { return row_ != nullptr ? *row_ : keys_; }
 
-  /// Counts one run.
-  void count_call(std::uint64_t logical_bytes) {
-    ++row_.calls;
-    row_.logical_bytes += logical_bytes;
+  /// Counts a run that begins, in the row of `phase`.
+  void begin_run(std::string_view phase, std::uint64_t logical_bytes);
+  void count_wire(const comm::Bytes& bytes) const {
+    row_->wire_bytes_intra += bytes.intra;
+    row_->wire_bytes_inter += bytes.inter;
   }
-  void count_wire(const comm::Bytes& bytes) {
-    row_.wire_bytes_intra += bytes.intra;
-    row_.wire_bytes_inter += bytes.inter;
-  }
 
-  /// The scope of start() or finish(): its wall time is the row's.
+  /// The scope of start() or finish(), after begin_run(): its wall time is the row's.
   class Span {
    public:
-    explicit Span(Meter& meter) : row_(meter.row_) {}
+    explicit Span(Meter& meter) : row_(*meter.row_) {}
     ~Span() { row_.seconds += std::chrono::duration<double>(Clock::now() - begin_).count(); }
     Span(const Span&) = delete;
     Span& operator=(const Span&) = delete;
@@ -47,14 +49,14 @@ class Meter {
   /// Runs codec kernels.
   template <class Kernels>
   void kernels(Kernels&& run) {
-    const trace::Timers::Scope scope(timers_, trace::Timers::Category::codec);
+    const trace::Timers::Scope scope(recorder_.timers, trace::Timers::Category::codec);
     run();
   }
 
   /// Runs what waits for other ranks, or makes a stream wait for them.
   template <class Waits>
   void communication(Waits&& run) {
-    const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
+    const trace::Timers::Scope scope(recorder_.timers, trace::Timers::Category::communication);
     run();
   }
 
@@ -78,12 +80,12 @@ class Meter {
   /// Starts another transfer, whose bytes the caller counts: `start` returns its Work.
   template <class Start>
   [[nodiscard]] std::unique_ptr<comm::Work> transfer(Start&& start) {
-    const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
+    const trace::Timers::Scope scope(recorder_.timers, trace::Timers::Category::communication);
     return start();
   }
   /// Waits for the work and drops it; `stream` is the one that goes on with what has arrived.
   void wait(std::unique_ptr<comm::Work>& work, StreamHandle stream) {
-    const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
+    const trace::Timers::Scope scope(recorder_.timers, trace::Timers::Category::communication);
     work->wait(stream);
     work.reset();
   }
@@ -99,8 +101,9 @@ class Meter {
     return work;
   }
 
-  trace::Timers& timers_;
-  trace::CollectiveRow& row_;
+  trace::Recorder& recorder_;
+  trace::CollectiveRow keys_;            ///< of the latest run
+  trace::CollectiveRow* row_ = nullptr;  ///< of the latest run; null: none yet
 };
 
 }  // namespace zeropp::collective

@@ -53,7 +53,7 @@ OneHopReduce::OneHopReduce(const Context& context, const ReduceScatterPlan& plan
     : ReduceScatterBase(context, plan, algorithm, block),
       codec_(std::move(codec)),
       layout_(chunks_, plan, codec_, size(), hop),
-      encode_(feedback_in(hop, codec_, size(), layout_.feedback)) {
+      feedback_(feedback_in(hop, codec_, size(), layout_.feedback)) {
   for (const OneHopLayout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
 }
 
@@ -68,17 +68,21 @@ void OneHopReduce::begin() {
                                        at(piece.in), piece.image_bytes, stream_);
     return;
   }
-  meter_.kernels([&] { encode_.begin(at(0), stream_); });
+  if (feedback_) meter_.kernels([&] { feedback_->begin(at(0), stream_); });
   for (Piece& piece : pieces_) {
+    const codec::WireImages out{at(piece.out), piece.image_bytes};
     meter_.kernels([&] {
-      encode_.encode(slices(piece.chunk), layout(piece.chunk), plan_.parts.stride,
-                     piece.chunk.first, {at(piece.out), piece.image_bytes}, stream_,
-                     draw(piece.chunk, 0));
+      if (feedback_) {
+        feedback_->encode(slices(piece.chunk), layout(piece.chunk), plan_.parts.stride,
+                          piece.chunk.first, out, stream_, draw(piece.chunk, 0));
+      } else {
+        codec_.encode(slices(piece.chunk), layout(piece.chunk), out, stream_, draw(piece.chunk, 0));
+      }
     });
     piece.work =
         meter_.exchange_equal(group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
   }
-  meter_.kernels([&] { encode_.end(stream_); });
+  if (feedback_) meter_.kernels([&] { feedback_->end(stream_); });
 }
 
 void OneHopReduce::complete() {

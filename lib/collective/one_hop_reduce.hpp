@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/collective/hop_encode.hpp"
+#include "lib/collective/hop_feedback.hpp"
 #include "lib/collective/reduce_scatter_base.hpp"
 
 namespace zeropp::collective {
@@ -58,7 +58,7 @@ class OneHopReduce final : public ReduceScatterBase {
   codec::Codec codec_;
   OneHopLayout layout_;
   std::vector<Piece> pieces_;
-  HopEncode encode_;
+  std::optional<HopFeedback> feedback_;
 };
 
 }  // namespace zeropp::collective

@@ -44,12 +44,6 @@ struct Parts {
   static Parts dense(std::size_t count) { return {count, count}; }
 };
 
-/// Purpose of a run, which is copied into its trace row.
-struct Label {
-  std::string purpose;
-  std::string phase;
-};
-
 /// Error feedback of a plan. `errors`: the state of this plan and of others of the same parts that
 /// run in its place (error_feedback.hpp), which outlives it; null where nothing runs.
 struct Feedback {
@@ -62,7 +56,7 @@ struct AllGatherPlan {
   Dtype memory = Dtype::fp32;  ///< dtype that `part` has or is rounded to; `none` sends this dtype
   codec::CodecSpec codec{};
   std::size_t depth = 1;  ///< pipeline chunks; 1: none
-  Label label;
+  std::string purpose{};  ///< of its runs, in the trace
   /// Error feedback, as of a reduce-scatter: of what encoding the own part loses, its hop 2. For
   /// algorithms with the trait `any_codec`.
   std::optional<Feedback> feedback{};
@@ -81,7 +75,7 @@ struct ReduceScatterPlan {
       codec_first{};  ///< the only codec of one-hop algorithms; inside the node for 2-hop
   codec::CodecSpec codec_second{};  ///< across nodes for 2-hop; ignored elsewhere
   std::size_t depth = 1;
-  Label label;
+  std::string purpose{};  ///< of its runs, in the trace
   std::optional<Feedback> feedback{};  ///< for algorithms with the trait `feedback`
   int only_hop = 1;  ///< number (1 or 2) by which `feedback` calls the single hop of `1-hop`
 };

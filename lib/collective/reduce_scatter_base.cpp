@@ -10,8 +10,8 @@ Description described(const ReduceScatterAlgorithm& algorithm, const Ranks& rank
   return {traffic,
           workspace,
           {.operation = "reduce_scatter",
-           .purpose = plan.label.purpose,
-           .phase = plan.label.phase,
+           .purpose = plan.purpose,
+           .phase = {},
            .algorithm = std::string(algorithm.name),
            .codec = codec,
            .group = ranks.group.name,
@@ -27,25 +27,17 @@ ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatter
       meter_(context.recorder, description_.row),
       chunks_(plan, algorithm.traits, block) {}
 
-HopEncode ReduceScatterBase::feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
-                                         const HopSpace& space) {
-  if (!plan_.feedback) return {codec, nullptr, 0, {}};
-  return {codec, plan_.feedback->errors->add_hop(hop, parts, plan_.parts.count),
-          plan_.feedback->options.beta, space};
-}
-
-void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> workspace,
-                              StreamHandle stream, std::uint64_t key) {
+void ReduceScatterBase::start(ConstView full, View sum, const Run& run) {
   require_view("a reduce-scatter's input", full, span_of(plan_.parts, size()), plan_.memory);
   require_view("a reduce-scatter's sum", sum, plan_.parts.count, Dtype::fp32);
-  require_workspace(workspace.size(), workspace_bytes());
+  require_workspace(run.workspace.size(), workspace_bytes());
+  meter_.begin_run(run.phase, (size() - 1) * plan_.parts.count * size_of(plan_.plain));
   const Meter::Span span(meter_);
   full_ = full;
   sum_ = sum.part(0, plan_.parts.count);
-  workspace_ = workspace;
-  stream_ = stream;
-  key_ = key;
-  meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.plain));
+  workspace_ = run.workspace;
+  stream_ = run.stream;
+  key_ = run.key;
   begin();
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 #include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/collective/draws.hpp"
-#include "lib/collective/hop_encode.hpp"
+#include "lib/collective/hop_feedback.hpp"
 #include "lib/collective/meter.hpp"
 
 namespace zeropp::collective {
@@ -57,8 +58,7 @@ Description described(const ReduceScatterAlgorithm& algorithm, const Ranks& rank
 
 class ReduceScatterBase : public ReduceScatter {
  public:
-  void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
-             std::uint64_t key) final;
+  void start(ConstView full, View sum, const Run& run) final;
   void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return description_.workspace; }
   [[nodiscard]] comm::Bytes volume() const final { return description_.bytes; }
@@ -92,10 +92,13 @@ class ReduceScatterBase : public ReduceScatter {
   }
   [[nodiscard]] float* sum(const Chunk& chunk) const { return sum_.as<float>() + chunk.first; }
 
-  /// Encoder of hop `hop` (1 or 2), which sends `parts` parts: with feedback where the plan asks
-  /// for it, in the space that was reserved. For the constructors of algorithms.
-  [[nodiscard]] HopEncode feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
-                                      const HopSpace& space);
+  /// Feedback of hop `hop` (1 or 2), which sends `parts` parts, in the space that was reserved;
+  /// nothing where the plan asks for none. For the constructors of algorithms.
+  [[nodiscard]] std::optional<HopFeedback> feedback_in(int hop, const codec::Codec& codec,
+                                                       std::size_t parts,
+                                                       const HopSpace& space) const {
+    return HopFeedback::planned(plan_.feedback, hop, parts, plan_.parts.count, codec, space);
+  }
 
   comm::Communicator& group_;
   ReduceScatterPlan plan_;

@@ -7,7 +7,7 @@
 #include "lib/plan/op_costs.hpp"
 #include "lib/plan/planned_run.hpp"
 #include "lib/plan/saturating.hpp"
-#include "lib/zero/plan/collective_descriptions.hpp"
+#include "lib/zero/plan/collectives.hpp"
 #include "lib/zero/plan/rank_plan.hpp"
 #include "lib/zero/plan/state_memory.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
@@ -104,16 +104,14 @@ CandidatePlans::Weights CandidatePlans::plan_weights(const zero::Options& option
   const zero::CodecTable codecs(options, chosen(units_, kinds.first));
   const zero::CodecChoice choice = codecs.at(ordinary_step(options));
   const std::vector<zero::UnitPartition> units = chosen(made.units, kinds.first);
-  std::vector<zero::UnitMemory> memory(units.size());
   zero::Volumes sums;
   for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
-    const zero::WeightDescriptions gathers(options, codecs, units, seen_by(rank, options));
-    if (rank == 0) gathers.add_memory(memory);
-    zero::Volumes sent;
-    gathers.add_volumes(choice, sent);
-    add(sums, sent, static_cast<std::uint64_t>(topology_.node_count));
+    zero::CollectiveDescriptions gathers;
+    gathers.describe_weights(options, codecs, units, seen_by(rank, options));
+    if (rank == 0) made.memory = chosen(gathers.unit_memory(), kinds.of);
+    add(sums, gathers.volumes(choice, &collective::Description::bytes),
+        static_cast<std::uint64_t>(topology_.node_count));
   }
-  made.memory = chosen(memory, kinds.of);
   made.volumes = by_thing(sums, kinds);
   return made;
 }
@@ -136,12 +134,12 @@ CandidatePlans::Reductions CandidatePlans::plan_reductions(const zero::Options& 
   });
   zero::Volumes sums;
   for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
-    const zero::GradientDescriptions reductions(
-        options, codecs, units, chosen(made.buckets, kinds.first), seen_by(rank, options));
-    if (rank == 0) made.memory = chosen(reductions.memory, kinds.of);
-    zero::Volumes sent;
-    reductions.add_volumes(choice.gradients, sent);
-    add(sums, sent, static_cast<std::uint64_t>(topology_.node_count));
+    zero::CollectiveDescriptions reductions;
+    reductions.describe_gradients(options, codecs, units, chosen(made.buckets, kinds.first),
+                                  seen_by(rank, options));
+    if (rank == 0) made.memory = chosen(reductions.bucket_memory(), kinds.of);
+    add(sums, reductions.volumes(choice, &collective::Description::bytes),
+        static_cast<std::uint64_t>(topology_.node_count));
   }
   made.volumes = by_thing(sums, kinds);
   return made;

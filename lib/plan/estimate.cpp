@@ -4,14 +4,13 @@
 
 #include "lib/base/error.hpp"
 #include "lib/plan/saturating.hpp"
-#include "lib/zero/plan/collective_plans.hpp"
+#include "lib/zero/plan/collectives.hpp"
 
 namespace zeropp::plan {
 
 namespace {
 
 using zero::Op;
-using zero::OpKind;
 using zero::Phase;
 using zero::Schedule;
 
@@ -43,19 +42,10 @@ StepTraffic traffic_of(const PlannedRun& run, const Schedule& step) {
   StepTraffic traffic;
   for_each_collective(
       run, step, [&](const Op& op, const collective::Description& described, const Sent& sent) {
-        of_phase(traffic, zero::training_phase(op)) += sent;
+        of_phase(traffic, op.phase) += sent;
         if (described.row.modelled) traffic.modelled += sent;
       });
   return traffic;
-}
-
-/// Gathers of weights are described for one of their phases.
-trace::CollectiveRow row_of(const Op& op, const collective::Description& described) {
-  trace::CollectiveRow row = described.row;
-  const bool of_weights = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary ||
-                          op.kind == OpKind::exchange || op.kind == OpKind::refresh;
-  if (of_weights) row.phase = zero::name_of(zero::training_phase(op));
-  return row;
 }
 
 std::vector<PlannedCollective> collectives_of(const PlannedRun& run) {
@@ -63,7 +53,8 @@ std::vector<PlannedCollective> collectives_of(const PlannedRun& run) {
   for_each_collective(
       run, run.step_schedule(),
       [&](const Op& op, const collective::Description& described, const Sent& sent) {
-        const trace::CollectiveRow row = row_of(op, described);
+        trace::CollectiveRow row = described.row;
+        row.phase = zero::name_of(op.phase);
         auto found = std::ranges::find_if(
             made, [&](const PlannedCollective& other) { return trace::same_keys(other.row, row); });
         if (found == made.end()) found = made.insert(made.end(), {row, {}});

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <string_view>
+#include <variant>
 
 #include "kernels/codec/spec.hpp"
 #include "lib/base/error.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
 #include "lib/plan/update_costs.hpp"
-#include "lib/zero/plan/collective_plans.hpp"
+#include "lib/zero/plan/collectives.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::plan {
@@ -77,11 +78,10 @@ class Costs {
   OpCost of(const Op& op) {
     switch (op.kind) {
       case OpKind::gather:
-        return global(op);
       case OpKind::refresh:
-        return refresh(op);
+        return whole(op);
       case OpKind::gather_secondary:
-        return secondary(op);
+        return behind_link(over_link(op), sent_by(op));
       case OpKind::exchange:
         return exchange(op);
       case OpKind::keep_secondary:
@@ -96,14 +96,9 @@ class Costs {
       case OpKind::reduce:
         return summed(op);
       case OpKind::gather_sum:
-        return joined(gather(options_.all_gather_algorithm,
-                             zero::sum_gather(options_, work_.input.units, bucket(op.index)),
-                             world_));
       case OpKind::reduce_over_replicas:
-        return joined(
-            reduce_cost(shape_of(zero::kReplicaReduce, replica_sum(op.index).reduce), replicas_));
       case OpKind::gather_over_replicas:
-        return joined(gather(zero::kReplicaGather, replica_sum(op.index).gather, replicas_));
+        return joined(sent_by(op));
       case OpKind::update:
         return updates_.of(op.index);
     }
@@ -118,12 +113,43 @@ class Costs {
     group.ranks_per_node = std::min(ranks, world_.ranks_per_node);
     return group;
   }
-  [[nodiscard]] zero::ReplicaSum replica_sum(std::size_t index) const {
-    return zero::replica_sum(options_, bucket(index), codecs_of(index), replicas_.ranks());
+  /// The collective that an operation runs.
+  [[nodiscard]] zero::Collective collective_of(const Op& op) const {
+    // Before the first step there is nothing that differences could be of.
+    const OpKind kind = zero::collective_of(op);
+    if (zero::sends(kind) == zero::Sends::weights) {
+      return zero::weight_collective(
+          options_, work_.codecs, unit(op.index),
+          zero::key_of(options_, kind, op.index, op.index, choice_).value());
+    }
+    const zero::Bucket& of = bucket(op.index);
+    return zero::gradient_collective(
+        options_, work_.codecs, work_.input.units, of, sharding_.ranks(), replicas_.ranks(),
+        zero::key_of(options_, kind, op.index, zero::unit_of(of), choice_).value());
   }
-  [[nodiscard]] const zero::GradientCodecs& codecs_of(std::size_t index) const {
-    const std::size_t first = bucket(index).segments.front().unit;
-    return work_.codecs.gradients(first)[choice_.gradients[first]];
+  [[nodiscard]] const ClusterGroup& group_of(zero::RankGroup among) const {
+    switch (among) {
+      case zero::RankGroup::shards:
+        break;
+      case zero::RankGroup::secondary:
+        return secondary_;
+      case zero::RankGroup::rail:
+        return rails_;
+      case zero::RankGroup::replicas:
+        return replicas_;
+    }
+    return sharding_;
+  }
+  /// Cost of an operation's collective alone.
+  OpCost sent_by(const Op& op) {
+    const zero::Collective made = collective_of(op);
+    const ClusterGroup& group = group_of(made.among);
+    const auto* const gathered = std::get_if<collective::AllGatherPlan>(&made.plan);
+    OpCost cost = gathered != nullptr
+                      ? gather(shape_of(made.algorithm, *gathered), group)
+                      : reduce_cost(shape_of(made.algorithm, made.reduction()), group);
+    cost.pieces *= made.runs;  // one behind the other
+    return cost;
   }
   [[nodiscard]] double kernel(double moved) const { return kernel_seconds(moved, cluster_); }
   [[nodiscard]] static OpCost on_gpu(double seconds) {
@@ -138,10 +164,6 @@ class Costs {
   [[nodiscard]] const zero::Bucket& bucket(std::size_t index) const {
     return work_.input.buckets[index];
   }
-  /// Codec of whole weights that is in force.
-  [[nodiscard]] const codec::CodecSpec& weight_codec(std::size_t index) const {
-    return work_.codecs.weights(index)[choice_.weights[index]];
-  }
 
   /// Both halves on one stream.
   static OpCost joined(OpCost cost) {
@@ -150,26 +172,23 @@ class Costs {
     return cost;
   }
 
-  OpCost global(const Op& op) {
-    GatherShape shape =
-        shape_of(options_.all_gather_algorithm,
-                 zero::weight_gather(options_, unit(op.index), weight_codec(op.index),
-                                     zero::training_phase(op)));
-    if (keeps_image(work_, op.index)) shape.own = OwnImage::copied;
-    if (op.kind == zero::OpKind::refresh && !op.initial && writes_refresh(work_, op.index))
-      shape.own = OwnImage::in_place;
-    return uploading(op.index, gather(shape, sharding_));
-  }
-
-  /// A gather of whole weights into the resident ones, or of differences.
-  OpCost refresh(const Op& op) {
-    if (!options_.refreshes_differences() || op.initial || choice_.whole_weights) return global(op);
+  /// Whole weights of a unit on every rank: by a gather of them, or of differences that are added
+  /// to the resident ones.
+  OpCost whole(const Op& op) {
+    const zero::Collective made = collective_of(op);
     const zero::UnitPartition& of = unit(op.index);
-    OpCost cost =
-        gather(options_.all_gather_algorithm,
-               zero::difference_gather(options_, of, zero::training_phase(op)), sharding_);
-    add_difference(cost, of, static_cast<double>(of.padded) * bytes());
-    return uploading(op.index, cost);
+    GatherShape shape = shape_of(made.algorithm, made.gather());
+    if (made.key.transfer == zero::Transfer::differences) {
+      OpCost cost = gather(shape, sharding_);
+      add_difference(cost, of, static_cast<double>(of.padded) * bytes());
+      return uploading(op.index, cost);
+    }
+    if (keeps_image(work_, op.index)) shape.own = OwnImage::copied;
+    if (op.kind == OpKind::refresh && op.phase == zero::Phase::update &&
+        writes_refresh(work_, op.index)) {
+      shape.own = OwnImage::in_place;
+    }
+    return uploading(op.index, gather(shape, sharding_));
   }
 
   /// Adds what a difference of a unit reads of the weights and the copy, and writes; a decoded
@@ -204,17 +223,6 @@ class Costs {
     return moved == 0 ? 0 : moved / cluster_.host.link_rate;
   }
 
-  /// Gathers of the nodes' pieces of a copy that differences are added to, one behind the other;
-  /// one gather without differences.
-  OpCost secondary(const Op& op) {
-    const zero::UnitPartition& of = unit(op.index);
-    OpCost sent =
-        gather(options_.secondary_gather_algorithm,
-               zero::secondary_gather(options_, of, zero::training_phase(op)), secondary_);
-    sent.pieces *= of.secondary_pieces;
-    return behind_link(over_link(op), sent);
-  }
-
   [[nodiscard]] OpCost keep_secondary(const Op& op) const {
     const zero::UnitPartition& of = unit(op.index);
     if (!of.secondary_on_host) return on_gpu(kernel(2 * copy_bytes(of)));
@@ -227,11 +235,7 @@ class Costs {
   /// before that, unless whole weights take its place, and goes back behind it.
   OpCost exchange(const Op& op) {
     const zero::UnitPartition& of = unit(op.index);
-    const zero::Phase phase = zero::training_phase(op);
-    const collective::AllGatherPlan plan =
-        choice_.whole_weights ? zero::copy_gather(options_, of, weight_codec(op.index), phase)
-                              : zero::difference_gather(options_, of, phase);
-    OpCost cost = gather(zero::kExchange, plan, rails_);
+    OpCost cost = sent_by(op);
     if (!choice_.whole_weights) add_difference(cost, of, copy_bytes(of));
     cost = joined(cost);
     const double link = over_link(op);
@@ -247,10 +251,6 @@ class Costs {
     return locked ? cluster_.host.link_rate : cluster_.host.pageable_rate;
   }
 
-  OpCost gather(std::string_view algorithm, const collective::AllGatherPlan& plan,
-                const ClusterGroup& group) {
-    return gather(shape_of(algorithm, plan), group);
-  }
   OpCost gather(const GatherShape& shape, const ClusterGroup& group) {
     for (const auto& [known, where, cost] : gathers_) {
       if (where == &group && known == shape) return cost;
@@ -258,11 +258,10 @@ class Costs {
     return gathers_.emplace_back(shape, &group, gather_cost(shape, group)).cost;
   }
 
-  OpCost reduction(std::size_t index) {
-    const bool packed = zero::is_packed(bucket(index));
-    const ReduceShape shape = shape_of(
-        options_.reduce_scatter_algorithm,
-        zero::gradient_reduction(options_, work_.input.units, bucket(index), codecs_of(index)));
+  OpCost reduction(const Op& op) {
+    const bool packed = zero::is_packed(bucket(op.index));
+    const zero::Collective made = collective_of(op);
+    const ReduceShape shape = shape_of(made.algorithm, made.reduction());
     for (const Reduction& known : reductions_) {
       if (known.packed == packed && known.shape == shape) return known.cost;
     }
@@ -286,7 +285,7 @@ class Costs {
   /// A reduction with what it ends with. A sum that goes into its shard at once, and the whole
   /// gradients of stage 0, are there.
   [[nodiscard]] OpCost summed(const Op& op) {
-    OpCost cost = reduction(op.index);
+    OpCost cost = reduction(op);
     if (!work_.input.preset.shard_optimizer || op.result == zero::kNoMemory) return cost;
     const double moved =
         (op.first_sum ? 2 : 3) * kFp32 * static_cast<double>(bucket(op.index).count());

@@ -70,17 +70,12 @@ void PlannedRun::add_up() {
   add(messages_, first_.messages(), times);
   for (int rank = 1; rank < alike; ++rank) {
     const comm::JobShape job = seen_by(rank);
-    const zero::WeightDescriptions weights(config_.zero, first_.codecs, first_.units, job);
-    const zero::GradientDescriptions gradients(config_.zero, first_.codecs, first_.units,
-                                               first_.reductions.buckets, job);
-    zero::Volumes sent;
-    weights.add_volumes(first_.choice, sent);
-    gradients.add_volumes(first_.choice.gradients, sent);
-    add(over_ranks_, sent, times);
-    zero::Volumes messages;
-    weights.add_messages(first_.choice, messages);
-    gradients.add_messages(first_.choice.gradients, messages);
-    add(messages_, messages, times);
+    zero::CollectiveDescriptions described;
+    described.describe_weights(config_.zero, first_.codecs, first_.units, job);
+    described.describe_gradients(config_.zero, first_.codecs, first_.units, first_.buckets(), job);
+    using collective::Description;
+    add(over_ranks_, described.volumes(first_.choice, &Description::bytes), times);
+    add(messages_, described.volumes(first_.choice, &Description::messages), times);
   }
 }
 
@@ -94,7 +89,7 @@ std::size_t device_bytes(const std::vector<zero::MemoryPart>& parts) {
 
 std::vector<zero::MemoryPart> PlannedRun::memory() const {
   const zero::RankPlan& plans = first_;
-  const std::vector<zero::Bucket>& buckets = plans.reductions.buckets;
+  const std::vector<zero::Bucket>& buckets = plans.buckets();
   const comm::JobShape job = seen_by(0);
   std::vector<zero::MemoryPart> parts =
       zero::state_memory(plans.units, zero::stage_preset(config_.zero.stage), config_.zero.compute,

@@ -42,7 +42,7 @@ PhaseSeconds phase_seconds(const zero::Schedule& schedule, const Timeline& timel
       computing = true;
     }
     const double end = timeline.spans[i].end;
-    (op.backward_phase ? phases.backward : phases.forward) += end - at;
+    (op.phase == zero::Phase::backward ? phases.backward : phases.forward) += end - at;
     at = end;
   }
   phases.backward += timeline.seconds - at;

@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
 
   comm::Groups groups = world.make_groups();
   trace::Recorder recorder;
-  const collective::AllGatherPlan plan{
-      collective::Parts::dense(count), Dtype::fp32, spec, /*depth=*/1, {"consumer", ""}};
+  const collective::AllGatherPlan plan{collective::Parts::dense(count), Dtype::fp32, spec,
+                                       /*depth=*/1, "consumer"};
   const auto gather = collective::plan_all_gather(argv[1], {groups, *groups.world, recorder}, plan);
 
   const auto ranks = static_cast<std::size_t>(groups.world->size());
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   for (std::size_t e = 0; e < count; ++e) part[e] = value(rank, e);
   const Buffer workspace(gather->workspace_bytes(), MemoryKind::host);
   gather->start(ConstView::of(part.data(), part.size()), View::of(full.data(), full.size()),
-                workspace.span(), {});
+                {workspace.span(), {}});
   gather->finish({});
 
   std::vector<double> wrong{0.0};

@@ -66,12 +66,12 @@ Poisoned gathered(Both& both, const std::string& algorithm, const codec::CodecSp
                                                 {.parts = Parts::dense(count),
                                                  .memory = part.view.dtype,
                                                  .codec = codec,
-                                                 .label = {"test", ""},
+                                                 .purpose = "test",
                                                  .result = result});
   const test::OnDevice in(part);
   const test::OnDevice full(both.ranks() * count, result);
   const test::DeviceBytes workspace(plan->workspace_bytes());
-  plan->start(in.view, full.view, workspace.span(), test::stream().handle(), key);
+  plan->start(in.view, full.view, {workspace.span(), test::stream().handle(), key});
   plan->finish(test::stream().handle());
   volume += plan->volume();
   return full.download();
@@ -94,11 +94,11 @@ Poisoned reduced(Both& both, const Reduced& how, const Poisoned& full, std::uint
                                                      .plain = full.view.dtype,
                                                      .codec_first = how.first,
                                                      .codec_second = how.second,
-                                                     .label = {"test", ""}});
+                                                     .purpose = "test"});
   const test::OnDevice in(full);
   const test::OnDevice out(count, Dtype::fp32);
   const test::DeviceBytes workspace(plan->workspace_bytes());
-  plan->start(in.view, out.view, workspace.span(), test::stream().handle(), key);
+  plan->start(in.view, out.view, {workspace.span(), test::stream().handle(), key});
   plan->finish(test::stream().handle());
   volume += plan->volume();
   const Poisoned sum = out.download();
@@ -380,7 +380,7 @@ TEST(CCollectives, ErrorsAreFedBack) {
             {.parts = Parts::dense(kCount),
              .codec_first = codec,
              .codec_second = codec,
-             .label = {"test", ""},
+             .purpose = "test",
              .feedback = collective::Feedback{.options = asked, .errors = &errors}});
         const Poisoned full = input(both, Dtype::fp32, both.ranks() * kCount);
         const test::OnDevice in(full);
@@ -389,7 +389,7 @@ TEST(CCollectives, ErrorsAreFedBack) {
         const StreamHandle stream = test::stream().handle();
         std::vector<std::vector<std::byte>> results;
         for (int time = 1; time <= 3; ++time) {
-          own->start(in.view, wanted.view, workspace.span(), stream);
+          own->start(in.view, wanted.view, {workspace.span(), stream});
           own->finish(stream);
           for (const auto& hop : errors.hops()) {
             if (hop) hop->commit();

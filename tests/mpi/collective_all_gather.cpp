@@ -31,7 +31,7 @@ void verify(Cluster& cluster, const AllGatherAlgorithm& algorithm, const codec::
   }
   for (const auto& [parts, depth] : {std::pair{Parts::dense(count), std::size_t{1}},
                                      std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
-    AllGatherPlan plan{parts, memory, codec, test::depth_for(depth, codec), {"test", ""}};
+    AllGatherPlan plan{parts, memory, codec, test::depth_for(depth, codec), "test"};
     plan.result = result;
     const auto planned = plan_all_gather(algorithm.name, cluster.context(), plan);
     const Poisoned full = test::run(*planned, plan, cluster.size(), cluster.rank(), result);
@@ -93,7 +93,7 @@ TEST(AllGather, PartMayLieInsideTheResult) {
   constexpr std::size_t kCount = 1009;
   for (const auto* algorithm : all_gather_algorithms()) {
     for (const std::size_t stride : {kCount, kCount + 3}) {
-      const AllGatherPlan plan{{kCount, stride}, Dtype::fp32, {}, 2, {"test", ""}};
+      const AllGatherPlan plan{{kCount, stride}, Dtype::fp32, {}, 2, "test"};
       const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
       Poisoned initial(n * stride, Dtype::fp32);
       const View values = initial.view.part(r * stride, kCount);
@@ -103,7 +103,7 @@ TEST(AllGather, PartMayLieInsideTheResult) {
       const test::OnDevice memory(initial);
       const View own = memory.view.part(r * stride, kCount);
       const test::DeviceBytes workspace(planned->workspace_bytes());
-      planned->start(own, memory.view, workspace.span(), test::stream().handle());
+      planned->start(own, memory.view, {workspace.span(), test::stream().handle()});
       planned->finish(test::stream().handle());
       const Poisoned full = memory.download();
       for (std::size_t p = 0; p < n; ++p) {
@@ -132,8 +132,8 @@ TEST(AllGather, RoundsAnFp32PartToTheMemoryDtype) {
     const test::OnDevice full(
         Poisoned((n - 1) * plan.parts.stride + plan.parts.count, plan.memory));
     const test::DeviceBytes workspace(planned->workspace_bytes());
-    planned->start(memory.view, full.view, workspace.span(), test::stream().handle(),
-                   test::kDrawKey);
+    planned->start(memory.view, full.view,
+                   {workspace.span(), test::stream().handle(), test::kDrawKey});
     planned->finish(test::stream().handle());
     return full.download().bytes;
   };
@@ -141,7 +141,7 @@ TEST(AllGather, RoundsAnFp32PartToTheMemoryDtype) {
     for (const auto& codec : test::codecs_for(*algorithm)) {
       for (const Dtype memory : {Dtype::bf16, Dtype::fp16}) {
         for (const Parts& parts : {Parts::dense(1008), Parts{1009, 1014}}) {
-          const AllGatherPlan plan{parts, memory, codec, test::depth_for(3, codec), {"test", ""}};
+          const AllGatherPlan plan{parts, memory, codec, test::depth_for(3, codec), "test"};
           ASSERT_EQ(gathered(*algorithm, plan, Dtype::fp32), gathered(*algorithm, plan, memory))
               << algorithm->name << " " << codec::to_string(codec) << " " << name_of(memory);
         }
@@ -192,14 +192,14 @@ TEST(AllGather, StartsFromAnImageOfThePartWhereverItLies) {
       for (const codec::CodecSpec& codec : test::codecs_for(*algorithm)) {
         if (codec == codec::CodecSpec{}) continue;
         for (const std::size_t count : {0U, 20011U}) {
-          const AllGatherPlan plan{
-              Parts{count, count + 3}, Dtype::bf16, codec, test::depth_for(3, codec), {"test", ""}};
+          const AllGatherPlan plan{Parts{count, count + 3}, Dtype::bf16, codec,
+                                   test::depth_for(3, codec), "test"};
           const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
           const test::OnDevice part(fp32_part(count, cluster.rank(), 1.001F));
           const test::OnDevice other(fp32_part(count, cluster.rank(), 0.7F));
           const auto from_part = [&](const View& own) {
             return run(*planned, plan, n, [&](View full, std::span<std::byte> workspace) {
-              planned->start(own, full, workspace, on, test::kDrawKey);
+              planned->start(own, full, {workspace, on, test::kDrawKey});
             });
           };
           const auto expected = from_part(part.view);
@@ -217,7 +217,7 @@ TEST(AllGather, StartsFromAnImageOfThePartWhereverItLies) {
           const test::DeviceBytes image(bytes);
           const auto from_image = [&] {
             return run(*planned, plan, n, [&](View full, std::span<std::byte> workspace) {
-              planned->start_from_image(image.span(), full, workspace, on);
+              planned->start_from_image(image.span(), full, {workspace, on});
             });
           };
           SCOPED_TRACE(std::string(algorithm->name) + " " + codec::to_string(codec) + " count " +
@@ -228,7 +228,7 @@ TEST(AllGather, StartsFromAnImageOfThePartWhereverItLies) {
           ASSERT_EQ(run(*planned, plan, n,
                         [&](View full, std::span<std::byte> workspace) {
                           put_images(*planned, image.span(), workspace);
-                          planned->start_from_workspace(full, workspace, on);
+                          planned->start_from_workspace(full, {workspace, on});
                         }),
                     expected)
               << "from the workspace";
@@ -247,14 +247,14 @@ TEST(AllGather, StartsFromAnImageOfThePartWhereverItLies) {
 
 TEST(AllGather, HasNoImagesWherePartsAreGatheredAsTheyLie) {
   Cluster cluster(test::node_sizes().front());
-  const AllGatherPlan plan{Parts::dense(1024), Dtype::fp32, {}, 2, {"test", ""}};
+  const AllGatherPlan plan{Parts::dense(1024), Dtype::fp32, {}, 2, "test"};
   const auto planned = plan_all_gather("direct", cluster.context(), plan);
   EXPECT_TRUE(planned->image_chunks().empty());
   const test::OnDevice part(fp32_part(1024, cluster.rank(), 1));
   const test::DeviceBytes image(4096);
   EXPECT_THROW(planned->encode_image(part.view, image.span(), {}, 0), std::invalid_argument);
   EXPECT_TRUE(planned->sent_chunks().empty());
-  EXPECT_THROW(planned->start_from_workspace({}, {}, {}), std::invalid_argument);
+  EXPECT_THROW(planned->start_from_workspace({}, {}), std::invalid_argument);
 }
 
 }  // namespace

@@ -24,13 +24,8 @@ TEST(Contract2, ReduceScatterRepeatsItsBits) {
         std::vector<float> reference;
         for (const std::size_t wanted : {1U, 1U, 3U, 100U}) {
           const std::size_t depth = test::depth_for(wanted, first, second);
-          const ReduceScatterPlan plan{Parts::dense(kChunkedCount),
-                                       Dtype::bf16,
-                                       Dtype::bf16,
-                                       first,
-                                       second,
-                                       depth,
-                                       {"test", ""}};
+          const ReduceScatterPlan plan{
+              Parts::dense(kChunkedCount), Dtype::bf16, Dtype::bf16, first, second, depth, "test"};
           const auto planned = plan_reduce_scatter(algorithm->name, cluster.context(), plan);
           const auto sum = test::run(*planned, plan, cluster.size(), cluster.rank());
           if (reference.empty()) reference = sum;
@@ -51,8 +46,7 @@ TEST(Contract2, AllGatherGivesEveryRankTheSameBits) {
         std::vector<std::byte> reference;
         for (const std::size_t wanted : {1U, 1U, 3U}) {
           const std::size_t depth = test::depth_for(wanted, codec);
-          const AllGatherPlan plan{
-              Parts::dense(kChunkedCount), Dtype::bf16, codec, depth, {"test", ""}};
+          const AllGatherPlan plan{Parts::dense(kChunkedCount), Dtype::bf16, codec, depth, "test"};
           const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
           const auto full = test::run(*planned, plan, cluster.size(), cluster.rank(), Dtype::bf16);
           if (reference.empty()) reference = full.bytes;

@@ -23,21 +23,20 @@ TEST(AllReduce, IsReduceScatterThenAllGather) {
       if (!test::worth_running(*reduction, node_size)) continue;
       for (const auto* gather : all_gather_algorithms()) {
         const auto codec = test::codecs_for(*reduction).back();
-        AllReduce planned(
-            plan_reduce_scatter(
-                reduction->name, cluster.context(),
-                {Parts::dense(kCount), Dtype::fp32, Dtype::fp32, codec, codec, 2, {"test", ""}}),
-            plan_all_gather(gather->name, cluster.context(),
-                            {Parts::dense(kCount), Dtype::fp32, {}, 2, {"test", ""}}),
-            kCount);
+        AllReduce planned(plan_reduce_scatter(reduction->name, cluster.context(),
+                                              {Parts::dense(kCount), Dtype::fp32, Dtype::fp32,
+                                               codec, codec, 2, "test"}),
+                          plan_all_gather(gather->name, cluster.context(),
+                                          {Parts::dense(kCount), Dtype::fp32, {}, 2, "test"}),
+                          kCount);
         Poisoned buffer(n * kCount, Dtype::fp32);
         for (std::size_t i = 0; i < n * kCount; ++i) {
           test::store(buffer.view, i, test::value_of(Dtype::fp32, cluster.rank(), i));
         }
         const test::OnDevice memory(buffer);
         const test::DeviceBytes workspace(planned.workspace_bytes());
-        planned.start(memory.view, memory.view, workspace.span(),
-                      test::stream().handle());  // in place
+        planned.start(memory.view, memory.view,
+                      {workspace.span(), test::stream().handle()});  // in place
         planned.finish(test::stream().handle());
         buffer = memory.download();
         for (std::size_t p = 0; p < n; ++p) {
@@ -73,7 +72,7 @@ TEST(AllToAll, SwapsParts) {
         for (const std::size_t depth : {1U, 3U}) {
           const Parts parts{count, count + 2};
           AllToAll planned(cluster.context(),
-                           {parts, dtype, codec, test::depth_for(depth, codec), {"test", ""}});
+                           {parts, dtype, codec, test::depth_for(depth, codec), "test"});
           Poisoned in(n * parts.stride, dtype);
           for (std::size_t p = 0; p < n; ++p) {
             for (std::size_t e = 0; e < count; ++e) {
@@ -93,7 +92,7 @@ TEST(AllToAll, SwapsParts) {
           const test::OnDevice sent(in);
           const test::OnDevice received(n * parts.stride, dtype);
           const test::DeviceBytes workspace(planned.workspace_bytes());
-          planned.start(sent.view, received.view, workspace.span(), test::stream().handle());
+          planned.start(sent.view, received.view, {workspace.span(), test::stream().handle()});
           planned.finish(test::stream().handle());
           const Poisoned out = received.download();
           ASSERT_EQ(out.bytes, wanted.bytes) << codec::to_string(codec) << " " << count;
@@ -108,9 +107,9 @@ TEST(Collectives, SeveralAreInFlight) {
     Cluster cluster(node_size);
     const auto n = static_cast<std::size_t>(cluster.size());
     const codec::CodecSpec codec{"int8", 32, {}};
-    const AllGatherPlan gather_plan{Parts::dense(kCount), Dtype::fp32, codec, 3, {"test", ""}};
+    const AllGatherPlan gather_plan{Parts::dense(kCount), Dtype::fp32, codec, 3, "test"};
     const ReduceScatterPlan reduce_plan{
-        Parts::dense(kCount), Dtype::fp32, Dtype::fp32, codec, codec, 3, {"test", ""}};
+        Parts::dense(kCount), Dtype::fp32, Dtype::fp32, codec, codec, 3, "test"};
     const auto first = plan_all_gather("two-level", cluster.context(), gather_plan);
     const auto second = plan_reduce_scatter("2-hop", cluster.context(), reduce_plan);
     const auto third = plan_all_gather("flat", cluster.context(), gather_plan);
@@ -130,9 +129,9 @@ TEST(Collectives, SeveralAreInFlight) {
     const test::DeviceBytes space_two(second->workspace_bytes());
     const test::DeviceBytes space_three(third->workspace_bytes());
     const StreamHandle stream = test::stream().handle();
-    first->start(part_in.view, one.view, space_one.span(), stream);
-    second->start(own_in.view, two.view, space_two.span(), stream);
-    third->start(part_in.view, three.view, space_three.span(), stream);
+    first->start(part_in.view, one.view, {space_one.span(), stream});
+    second->start(own_in.view, two.view, {space_two.span(), stream});
+    third->start(part_in.view, three.view, {space_three.span(), stream});
     third->finish(stream);
     first->finish(stream);
     second->finish(stream);

@@ -69,7 +69,7 @@ TEST(Descriptions, OfAllGathers) {
         for (const auto& [dtype, depth] : kVariants) {
           for (const std::size_t count : kCounts) {
             const AllGatherPlan plan{
-                {count, count + 3}, dtype, codec, test::depth_for(depth, codec), {"test", ""}};
+                {count, count + 3}, dtype, codec, test::depth_for(depth, codec), "test"};
             SCOPED_TRACE(testing::Message()
                          << algorithm->name << " " << codec::to_string(codec) << " count " << count
                          << " depth " << plan.depth << " node size " << node_size);
@@ -95,7 +95,7 @@ TEST(Descriptions, OfReduceScatters) {
                                    first,
                                    second,
                                    test::depth_for(depth, first, second),
-                                   {"test", ""}};
+                                   "test"};
             SCOPED_TRACE(testing::Message()
                          << algorithm->name << " " << codec::to_string(first) << " "
                          << codec::to_string(second) << " count " << count << " depth "

@@ -36,13 +36,8 @@ TEST(Contract2, ReductionsDrawByKeyAlone) {
       if (!algorithm->traits.any_codec || !test::worth_running(*algorithm, node_size)) continue;
       std::vector<float> reference;
       for (const std::size_t depth : {1U, 1U, 3U}) {
-        const ReduceScatterPlan plan{Parts::dense(kDrawnCount),
-                                     Dtype::fp32,
-                                     Dtype::fp32,
-                                     coin(),
-                                     coin(),
-                                     depth,
-                                     {"test", ""}};
+        const ReduceScatterPlan plan{
+            Parts::dense(kDrawnCount), Dtype::fp32, Dtype::fp32, coin(), coin(), depth, "test"};
         const auto planned = plan_reduce_scatter(algorithm->name, cluster.context(), plan);
         const auto sum = test::run(*planned, plan, cluster.size(), cluster.rank(), 1);
         if (reference.empty()) reference = sum;
@@ -58,13 +53,13 @@ TEST(Contract2, RanksOfAGatherDrawApart) {
   Cluster cluster(test::node_sizes().back());
   for (const auto* algorithm : all_gather_algorithms()) {
     if (!algorithm->traits.any_codec) continue;
-    const AllGatherPlan plan{Parts::dense(kDrawnCount), Dtype::fp32, coin(), 3, {"test", ""}};
+    const AllGatherPlan plan{Parts::dense(kDrawnCount), Dtype::fp32, coin(), 3, "test"};
     const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
     const test::OnDevice in(coins(kDrawnCount));
     const auto n = static_cast<std::size_t>(cluster.size());
     const test::OnDevice out(n * kDrawnCount, Dtype::fp32);
     const test::DeviceBytes workspace(planned->workspace_bytes());
-    planned->start(in.view, out.view, workspace.span(), test::stream().handle(), 5);
+    planned->start(in.view, out.view, {workspace.span(), test::stream().handle(), 5});
     planned->finish(test::stream().handle());
     const test::Poisoned full = out.download();
     for (std::size_t rank = 1; rank < n; ++rank) {
@@ -87,12 +82,12 @@ TEST(Contract2, RanksOfAReductionDrawApart) {
   Cluster cluster(test::node_sizes().back());
   const auto n = static_cast<std::size_t>(cluster.size());
   const ReduceScatterPlan plan{
-      Parts::dense(kDrawnCount), Dtype::fp32, Dtype::fp32, coin(), coin(), 2, {"test", ""}};
+      Parts::dense(kDrawnCount), Dtype::fp32, Dtype::fp32, coin(), coin(), 2, "test"};
   const auto planned = plan_reduce_scatter("1-hop", cluster.context(), plan);
   const test::OnDevice in(coins(n * kDrawnCount));
   const test::OnDevice out(kDrawnCount, Dtype::fp32);
   const test::DeviceBytes workspace(planned->workspace_bytes());
-  planned->start(in.view, out.view, workspace.span(), test::stream().handle(), 5);
+  planned->start(in.view, out.view, {workspace.span(), test::stream().handle(), 5});
   planned->finish(test::stream().handle());
   const test::Poisoned sum = out.download();
   const double expected = 0.5 * static_cast<double>(n);

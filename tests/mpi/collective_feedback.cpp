@@ -61,7 +61,7 @@ class Runner {
                                       .codec_first = setting.codecs.first,
                                       .codec_second = setting.codecs.second,
                                       .depth = depth,
-                                      .label = {"test", ""},
+                                      .purpose = "test",
                                       .feedback = feedback_.planned()})) {}
 
   [[nodiscard]] std::vector<float> run(std::size_t index) {
@@ -76,7 +76,7 @@ class Runner {
     const test::OnDevice in(full);
     const test::OnDevice out(parts_.count, Dtype::fp32);
     const test::DeviceBytes workspace(planned_->workspace_bytes());
-    planned_->start(in.view, out.view, workspace.span(), test::stream().handle());
+    planned_->start(in.view, out.view, {workspace.span(), test::stream().handle()});
     planned_->finish(test::stream().handle());
     const test::Poisoned sum = out.download();
     return {sum.view.as<float>(), sum.view.as<float>() + parts_.count};
@@ -132,7 +132,7 @@ TEST(ErrorFeedback, AnUncompressedGatherSendsWhatWasKept) {
     const auto planned = plan_all_gather("direct", cluster.context(),
                                          {.parts = Parts::dense(kPart),
                                           .codec = codec,
-                                          .label = {"test", ""},
+                                          .purpose = "test",
                                           .feedback = feedback.planned()});
     test::Poisoned part(kPart, Dtype::fp32);
     for (std::size_t e = 0; e < kPart; ++e) {
@@ -141,7 +141,7 @@ TEST(ErrorFeedback, AnUncompressedGatherSendsWhatWasKept) {
     const test::OnDevice in(part);
     const test::OnDevice out(n * kPart, Dtype::fp32);
     const test::DeviceBytes workspace(planned->workspace_bytes());
-    planned->start(in.view, out.view, workspace.span(), test::stream().handle());
+    planned->start(in.view, out.view, {workspace.span(), test::stream().handle()});
     planned->finish(test::stream().handle());
     for (const auto& hop : feedback.hops()) {
       if (hop) hop->commit();
@@ -319,7 +319,7 @@ std::pair<double, double> error_of_mean(Cluster& cluster, const Setting& setting
                                setting.codecs.first,
                                setting.codecs.second,
                                1,
-                               {"test", ""},
+                               "test",
                                feeds_back ? std::optional(feedback.planned()) : std::nullopt};
   const auto planned = plan_reduce_scatter(setting.algorithm, cluster.context(), plan);
   std::vector<double> total(kFeedbackCount, 0.0);

@@ -49,10 +49,10 @@ class Contract5 : public testing::Test {
                              .codec_first = codecs.first,
                              .codec_second = codecs.second,
                              .depth = test::depth_for(2, codecs.first, codecs.second),
-                             .label = {"test", ""}});
+                             .purpose = "test"});
     const test::OnDevice reduced(count_, Dtype::fp32);
     const test::DeviceBytes workspace(planned->workspace_bytes());
-    planned->start(full_.view, reduced.view, workspace.span(), test::stream().handle());
+    planned->start(full_.view, reduced.view, {workspace.span(), test::stream().handle()});
     planned->finish(test::stream().handle());
     const Poisoned sum = reduced.download();
     double moments[2] = {0, 0};

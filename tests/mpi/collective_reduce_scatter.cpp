@@ -48,8 +48,7 @@ void verify(Cluster& cluster, const ReduceScatterAlgorithm& algorithm,
   for (const auto& [parts, wanted_depth] : {std::pair{Parts::dense(count), std::size_t{1}},
                                             std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
     const std::size_t depth = test::depth_for(wanted_depth, codecs.first, codecs.second);
-    const ReduceScatterPlan plan{parts,         memory, plain,       codecs.first,
-                                 codecs.second, depth,  {"test", ""}};
+    const ReduceScatterPlan plan{parts, memory, plain, codecs.first, codecs.second, depth, "test"};
     const auto planned = plan_reduce_scatter(algorithm.name, cluster.context(), plan);
     const auto sum = test::run(*planned, plan, n, rank);
     SCOPED_TRACE(testing::Message()

@@ -67,19 +67,17 @@ TEST(Refusals, GroupsOfAnotherDevice) {
   Context context = cluster.context();
   context.device.memory =
       context.device.memory == MemoryKind::host ? MemoryKind::device : MemoryKind::host;
-  const AllGatherPlan gather{Parts::dense(8), Dtype::fp32, {}, 1, {"test", ""}};
+  const AllGatherPlan gather{Parts::dense(8), Dtype::fp32, {}, 1, "test"};
   EXPECT_THROW((void)plan_all_gather("flat", context, gather), std::logic_error);
-  const ReduceScatterPlan reduction{Parts::dense(8), Dtype::fp32, Dtype::fp32, {}, {}, 1,
-                                    {"test", ""}};
+  const ReduceScatterPlan reduction{Parts::dense(8), Dtype::fp32, Dtype::fp32, {}, {}, 1, "test"};
   EXPECT_THROW((void)plan_reduce_scatter("flat", context, reduction), std::logic_error);
 }
 
 TEST(Refusals, NameTheRemedy) {
   Cluster cluster(1);
   const Context context = cluster.context();
-  const AllGatherPlan gather{Parts::dense(8), Dtype::fp32, {}, 1, {"test", ""}};
-  const ReduceScatterPlan reduction{Parts::dense(8), Dtype::fp32, Dtype::fp32, {}, {}, 1,
-                                    {"test", ""}};
+  const AllGatherPlan gather{Parts::dense(8), Dtype::fp32, {}, 1, "test"};
+  const ReduceScatterPlan reduction{Parts::dense(8), Dtype::fp32, Dtype::fp32, {}, {}, 1, "test"};
   expect_refusal(ExitCode::usage, "nearest known is 'two-level'",
                  [&] { (void)plan_all_gather("twolevel", context, gather); });
   expect_refusal(ExitCode::usage, "nearest known is 'ordered'",
@@ -103,7 +101,7 @@ TEST(Refusals, NameTheRemedy) {
     (void)plan_all_gather("flat", context, plan);
   });
   expect_refusal(ExitCode::usage, "unknown format", [&] {
-    AllToAll(context, {Parts::dense(8), Dtype::fp32, {"int9", 0, {}}, 1, {"test", ""}});
+    AllToAll(context, {Parts::dense(8), Dtype::fp32, {"int9", 0, {}}, 1, "test"});
   });
   expect_refusal(ExitCode::usage, "depth of 0", [&] {
     auto plan = reduction;
@@ -111,7 +109,7 @@ TEST(Refusals, NameTheRemedy) {
     (void)plan_reduce_scatter("1-hop", context, plan);
   });
   expect_refusal(ExitCode::usage, "depth of 0", [&] {
-    AllToAll(context, {Parts::dense(8), Dtype::fp32, {}, 0, {"test", ""}});
+    AllToAll(context, {Parts::dense(8), Dtype::fp32, {}, 0, "test"});
   });
   const char* const refusal = "'nvfp4:16' has one scale for all that is sent at once";
   expect_refusal(ExitCode::usage, refusal, [&] {
@@ -130,7 +128,7 @@ TEST(Refusals, NameTheRemedy) {
     });
   }
   expect_refusal(ExitCode::usage, refusal, [&] {
-    AllToAll(context, {Parts::dense(8), Dtype::fp32, codec::parse_codec("nvfp4"), 2, {"test", ""}});
+    AllToAll(context, {Parts::dense(8), Dtype::fp32, codec::parse_codec("nvfp4"), 2, "test"});
   });
   const Context in_node{cluster.groups, *cluster.groups.node, cluster.recorder, test::device()};
   expect_refusal(ExitCode::usage, "group 'node'",
@@ -147,7 +145,7 @@ TEST(Refusals, HierarchyOnUnequalNodes) {
   for (const auto* algorithm : all_gather_algorithms()) {
     const auto plan = [&] {
       return plan_all_gather(algorithm->name, context,
-                             {Parts::dense(8), Dtype::fp32, {}, 1, {"test", ""}});
+                             {Parts::dense(8), Dtype::fp32, {}, 1, "test"});
     };
     if (algorithm->traits.hierarchical) {
       expect_refusal(ExitCode::environment, "same number of ranks on every node", plan);
@@ -157,9 +155,8 @@ TEST(Refusals, HierarchyOnUnequalNodes) {
   }
   for (const auto* algorithm : reduce_scatter_algorithms()) {
     const auto plan = [&] {
-      return plan_reduce_scatter(
-          algorithm->name, context,
-          {Parts::dense(8), Dtype::fp32, Dtype::fp32, {}, {}, 1, {"test", ""}});
+      return plan_reduce_scatter(algorithm->name, context,
+                                 {Parts::dense(8), Dtype::fp32, Dtype::fp32, {}, {}, 1, "test"});
     };
     if (algorithm->traits.hierarchical) {
       expect_refusal(ExitCode::environment, "same number of ranks on every node", plan);
@@ -172,14 +169,14 @@ TEST(Refusals, HierarchyOnUnequalNodes) {
 TEST(Refusals, MemoryThatDoesNotFitThePlan) {
   Cluster cluster(1);
   const auto n = static_cast<std::size_t>(cluster.size());
-  const auto planned = plan_all_gather("flat", cluster.context(),
-                                       {Parts::dense(8), Dtype::fp32, {}, 1, {"test", ""}});
+  const auto planned =
+      plan_all_gather("flat", cluster.context(), {Parts::dense(8), Dtype::fp32, {}, 1, "test"});
   const test::OnDevice part(8, Dtype::fp32);
   const test::OnDevice narrow(8, Dtype::bf16);
   const test::OnDevice full(8 * n, Dtype::fp32);
   const test::DeviceBytes workspace(planned->workspace_bytes());
   const auto start = [&](ConstView in, View out, std::span<std::byte> space) {
-    planned->start(in, out, space, test::stream().handle());
+    planned->start(in, out, {space, test::stream().handle()});
   };
   EXPECT_THROW(start(narrow.view, full.view, workspace.span()), std::invalid_argument);
   EXPECT_THROW(start(View(part.view.part(0, 7)), full.view, workspace.span()),
@@ -197,11 +194,27 @@ TEST(Traces, ShowWhatRan) {
     Cluster cluster(node_size);
     const auto planned = plan_reduce_scatter(
         "2-hop", cluster.context(),
-        {Parts::dense(1009), Dtype::fp32, Dtype::fp32, kInt8, int4, 1, {"gradients", "backward"}});
+        {Parts::dense(1009), Dtype::fp32, Dtype::fp32, kInt8, int4, 1, "gradients"});
+    EXPECT_TRUE(cluster.recorder.collectives.empty()) << "what never ran has no row";
+    const test::OnDevice in(1009 * static_cast<std::size_t>(n), Dtype::fp32);
+    const test::OnDevice out(1009, Dtype::fp32);
+    const test::DeviceBytes workspace(planned->workspace_bytes());
+    for (const char* phase : {"backward", "update", "backward"}) {
+      planned->start(
+          in.view, out.view,
+          {.workspace = workspace.span(), .stream = test::stream().handle(), .phase = phase});
+      planned->finish(test::stream().handle());
+    }
+    ASSERT_EQ(cluster.recorder.collectives.size(), 2U) << "a row for each phase";
+    EXPECT_EQ(cluster.recorder.collectives.back().phase, "update");
+    EXPECT_EQ(cluster.recorder.collectives.back().calls, 1U);
     const auto& row = planned->row();
     EXPECT_EQ(row.operation, "reduce_scatter");
     EXPECT_EQ(row.purpose, "gradients");
     EXPECT_EQ(row.phase, "backward");
+    EXPECT_EQ(row.calls, 2U);
+    EXPECT_EQ(row.wire_bytes_intra, 2 * planned->volume().intra);
+    EXPECT_EQ(row.wire_bytes_inter, 2 * planned->volume().inter);
     EXPECT_EQ(row.algorithm, "2-hop");
     const bool two_hops = node_size > 1 && n / node_size > 1;
     EXPECT_EQ(row.codec, two_hops ? "int8:256/int4:128" : node_size == n ? "int8:256" : "int4:128");
@@ -213,7 +226,7 @@ TEST(Traces, ShowWhatRan) {
 
 TEST(Traces, TimeIsAccounted) {
   Cluster cluster(1);
-  const AllGatherPlan plan{Parts::dense(100000), Dtype::fp32, kInt8, 2, {"test", ""}};
+  const AllGatherPlan plan{Parts::dense(100000), Dtype::fp32, kInt8, 2, "test"};
   const auto planned = plan_all_gather("flat", cluster.context(), plan);
   (void)test::run(*planned, plan, cluster.size(), cluster.rank(), Dtype::fp32);
   using Category = trace::Timers::Category;

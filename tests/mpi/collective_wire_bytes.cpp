@@ -155,9 +155,9 @@ TEST(Contract4, AllGather) {
       for (const auto& codec : test::codecs_for(*algorithm)) {
         for (const auto& [dtype, depth] : kVariants) {
           for (const std::size_t count : kCounts) {
-            ASSERT_NO_FATAL_FAILURE(run(
-                *algorithm,
-                {{count, count + 3}, dtype, codec, test::depth_for(depth, codec), {"test", ""}}));
+            ASSERT_NO_FATAL_FAILURE(
+                run(*algorithm,
+                    {{count, count + 3}, dtype, codec, test::depth_for(depth, codec), "test"}));
           }
         }
       }
@@ -194,7 +194,7 @@ TEST(Contract4, ReduceScatter) {
                                                      first,
                                                      second,
                                                      test::depth_for(depth, first, second),
-                                                     {"test", ""}}));
+                                                     "test"}));
           }
         }
       }
@@ -211,17 +211,14 @@ TEST(Contract4, AllToAll) {
       for (const std::size_t count : kCounts) {
         for (const std::size_t depth : {1U, 3U}) {
           cluster.recorder.collectives.clear();
-          AllToAll planned(cluster.context(), {Parts::dense(count),
-                                               Dtype::fp32,
-                                               codec,
-                                               test::depth_for(depth, codec),
-                                               {"test", ""}});
+          AllToAll planned(cluster.context(), {Parts::dense(count), Dtype::fp32, codec,
+                                               test::depth_for(depth, codec), "test"});
           const test::DeviceBytes workspace(planned.workspace_bytes());
           const auto in = Buffer::zeros(n * count, Dtype::fp32, test::device().memory);
           const auto out = Buffer::zeros(n * count, Dtype::fp32, test::device().memory);
           (void)test::take_pmpi_counts();
           planned.start(in.view(n * count, Dtype::fp32), out.view(n * count, Dtype::fp32),
-                        workspace.span(), test::stream().handle());
+                        {workspace.span(), test::stream().handle()});
           planned.finish(test::stream().handle());
           ASSERT_NO_FATAL_FAILURE(verify(planned, form.to_each(wire(codec, Dtype::fp32, count)),
                                          /*modelled=*/false, node_size,

@@ -39,8 +39,8 @@ TEST(Messages, OfEveryAllGather) {
                                           << depth << " node size " << node_size);
           const codec::CodecSpec codec =
               algorithm->traits.any_codec ? codec::parse_codec("int8:32") : codec::CodecSpec{};
-          const collective::AllGatherPlan plan{
-              collective::Parts::dense(count), Dtype::bf16, codec, depth, {"test", ""}};
+          const collective::AllGatherPlan plan{collective::Parts::dense(count), Dtype::bf16, codec,
+                                               depth, "test"};
           const auto planned =
               collective::plan_all_gather(algorithm->name, cluster.context(), plan);
           (void)test::take_pmpi_counts();
@@ -72,7 +72,7 @@ TEST(Messages, OfEveryReduceScatter) {
                                                    .codec_first = codec,
                                                    .codec_second = codec,
                                                    .depth = depth,
-                                                   .label = {"test", ""}};
+                                                   .purpose = "test"};
           const auto planned =
               collective::plan_reduce_scatter(algorithm->name, cluster.context(), plan);
           (void)test::take_pmpi_counts();

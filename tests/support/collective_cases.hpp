@@ -106,7 +106,7 @@ inline std::vector<float> run(collective::ReduceScatter& planned,
   const OnDevice in(full);
   const OnDevice out(parts.count, Dtype::fp32);
   const DeviceBytes workspace(planned.workspace_bytes());
-  planned.start(in.view, out.view, workspace.span(), stream().handle(), key);
+  planned.start(in.view, out.view, {workspace.span(), stream().handle(), key});
   planned.finish(stream().handle());
   const Poisoned sum = out.download();
   const auto* first = sum.view.as<float>();
@@ -125,7 +125,7 @@ inline Poisoned run(collective::AllGather& planned, const collective::AllGatherP
   const OnDevice full((static_cast<std::size_t>(size) - 1) * plan.parts.stride + plan.parts.count,
                       result);
   const DeviceBytes workspace(planned.workspace_bytes());
-  planned.start(in.view, full.view, workspace.span(), stream().handle(), key);
+  planned.start(in.view, full.view, {workspace.span(), stream().handle(), key});
   planned.finish(stream().handle());
   return full.download();
 }

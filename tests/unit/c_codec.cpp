@@ -10,8 +10,8 @@
 
 #include "kernels/codec/codec.hpp"
 #include "lib/c/zeropp.h"
+#include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
-#include "lib/collective/hop_encode.hpp"
 #include "tests/support/patterns.hpp"
 
 namespace zeropp::c {

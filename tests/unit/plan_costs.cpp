@@ -497,7 +497,7 @@ TEST(PlanCosts, ShapesAreThoseOfTheirPlans) {
                                          .memory = Dtype::bf16,
                                          .codec = int8,
                                          .depth = 3,
-                                         .label = {"weights", "forward"}};
+                                         .purpose = "weights"};
   EXPECT_EQ(shape_of("flat", gather), (GatherShape{"flat", kCount, Dtype::bf16, int8, 3}));
   collective::ReduceScatterPlan reduce{.parts = collective::Parts::dense(kCount),
                                        .memory = Dtype::fp32,
@@ -505,7 +505,7 @@ TEST(PlanCosts, ShapesAreThoseOfTheirPlans) {
                                        .codec_first = int4,
                                        .codec_second = int8,
                                        .depth = 2,
-                                       .label = {"gradients", "backward"}};
+                                       .purpose = "gradients"};
   EXPECT_EQ(shape_of("2-hop", reduce),
             (ReduceShape{"2-hop", kCount, Dtype::bf16, int4, int8, 2, Dtype::fp32, true}));
   reduce.parts.stride = kCount + 1;

@@ -161,7 +161,7 @@ TEST(Schedule, HpzGathersGloballyOnceAUnitAfterAStep) {
   EXPECT_EQ(count(stale, OpKind::gather_secondary), 2 * 12 - 5U);
   for (const Op& op : stale.ops) {
     if (op.kind == OpKind::gather) {
-      EXPECT_FALSE(op.backward_phase);
+      EXPECT_EQ(op.phase, Phase::forward);
       EXPECT_EQ(op.micro_step, 0U);
     }
   }

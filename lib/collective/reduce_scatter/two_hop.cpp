@@ -124,8 +124,8 @@ class TwoHop final : public ReduceScatterBase {
         codecs_(codecs),
         between_(std::move(between)),
         layout_(chunks_, plan, codecs_, between_, shape()),
-        encode_first_(feedback_in(1, codecs_.first, size(), layout_.first_feedback)),
-        encode_second_(feedback_in(2, codecs_.second, nodes(), layout_.second_feedback)) {
+        first_feedback_(feedback_in(1, codecs_.first, size(), layout_.first_feedback)),
+        second_feedback_(feedback_in(2, codecs_.second, nodes(), layout_.second_feedback)) {
     // Codecs of a device could be fused in other pairs than those of the host, which describe.
     if (layout_.workspace != workspace_bytes())
       throw std::logic_error("2-hop: its workspace is not the described one");
@@ -144,23 +144,28 @@ class TwoHop final : public ReduceScatterBase {
   [[nodiscard]] std::size_t locals() const { return static_cast<std::size_t>(node_.size()); }
 
   void begin() override {
-    meter_.kernels([&] { encode_first_.begin(at(0), stream_); });
+    if (first_feedback_) meter_.kernels([&] { first_feedback_->begin(at(0), stream_); });
     for (Piece& piece : pieces_) {
+      const codec::Layout layout = first_layout(piece.chunk);
+      const codec::WireImages out{at(piece.first_out), piece.first_bytes};
+      codec::Draw draws = draw(piece.chunk, 0);
+      draws.slice_step *= locals();
       meter_.kernels([&] {
-        codec::Draw draws = draw(piece.chunk, 0);
-        draws.slice_step *= locals();
-        encode_first_.encode(slices(piece.chunk), first_layout(piece.chunk), plan_.parts.stride,
-                             piece.chunk.first, {at(piece.first_out), piece.first_bytes}, stream_,
-                             draws);
+        if (first_feedback_) {
+          first_feedback_->encode(slices(piece.chunk), layout, plan_.parts.stride,
+                                  piece.chunk.first, out, stream_, draws);
+        } else {
+          codecs_.first.encode(slices(piece.chunk), layout, out, stream_, draws);
+        }
       });
       piece.work = meter_.exchange_equal(node_, at(piece.first_out), at(piece.first_in),
                                          piece.first_bytes, stream_);
     }
-    meter_.kernels([&] { encode_first_.end(stream_); });
+    if (first_feedback_) meter_.kernels([&] { first_feedback_->end(stream_); });
   }
 
   void complete() override {
-    meter_.kernels([&] { encode_second_.begin(at(0), stream_); });
+    if (second_feedback_) meter_.kernels([&] { second_feedback_->begin(at(0), stream_); });
     Piece* previous = nullptr;
     for (Piece& piece : pieces_) {
       cross_nodes(piece);
@@ -168,7 +173,7 @@ class TwoHop final : public ReduceScatterBase {
       previous = &piece;
     }
     if (previous != nullptr) collect(*previous);
-    meter_.kernels([&] { encode_second_.end(stream_); });
+    if (second_feedback_) meter_.kernels([&] { second_feedback_->end(stream_); });
   }
 
   void cross_nodes(Piece& piece) {
@@ -185,14 +190,14 @@ class TwoHop final : public ReduceScatterBase {
     const std::size_t count = padded(piece.chunk);
     codec::Draw draws = draw(piece.chunk, 1, static_cast<std::size_t>(node_.rank()));
     draws.image_step *= locals();
-    if (!encode_second_.feeds_back()) {
+    if (!second_feedback_) {
       between_.run(in, locals(), nodes(), count, out, scratch, stream_, draws);
       return;
     }
     const std::size_t n = nodes() * count;
     codecs_.first.decode_reduce(in, locals(), n, n, scratch, stream_);
-    encode_second_.encode(ConstView::of(scratch, n, full_.kind), second_layout(piece.chunk), count,
-                          piece.chunk.first, out, stream_, draws);
+    second_feedback_->encode(ConstView::of(scratch, n, full_.kind), second_layout(piece.chunk),
+                             count, piece.chunk.first, out, stream_, draws);
   }
 
   void collect(Piece& piece) {
@@ -209,8 +214,8 @@ class TwoHop final : public ReduceScatterBase {
   Codecs codecs_;
   codec::ReduceEncode between_;
   TwoHopLayout layout_;
-  HopEncode encode_first_;
-  HopEncode encode_second_;
+  std::optional<HopFeedback> first_feedback_;
+  std::optional<HopFeedback> second_feedback_;
   std::vector<Piece> pieces_;
 };
 

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "lib/zero/plan/collective_plans.hpp"
-
 namespace zeropp::zero {
 
 namespace {

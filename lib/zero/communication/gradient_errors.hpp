@@ -16,6 +16,7 @@
 #include "lib/collective/error_feedback.hpp"
 #include "lib/comm/shape.hpp"
 #include "lib/device/device.hpp"
+#include "lib/zero/plan/collectives.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 #include "lib/zero/plan/state_memory.hpp"
@@ -35,18 +36,12 @@ class GradientErrors {
   GradientErrors(const Options& options, const std::vector<Bucket>& buckets,
                  const comm::JobShape& job, const Device& device);
 
-  /// Errors for the plan of this bucket's reduce-scatter; null when there is no feedback.
-  [[nodiscard]] collective::ErrorFeedback* of(std::size_t bucket) const {
-    return feedback_.empty() ? nullptr : feedback_[bucket].get();
-  }
-
-  /// Errors for the plans of the two halves of this bucket's sum over shard groups; null when there
-  /// is no feedback over replicas.
-  [[nodiscard]] collective::ErrorFeedback* of_replica_reduce(std::size_t bucket) const {
-    return replica_reduce_.empty() ? nullptr : replica_reduce_[bucket].get();
-  }
-  [[nodiscard]] collective::ErrorFeedback* of_replica_gather(std::size_t bucket) const {
-    return replica_gather_.empty() ? nullptr : replica_gather_[bucket].get();
+  /// Errors for the collectives of this bucket that do `transfer`; null where nothing is fed back.
+  [[nodiscard]] collective::ErrorFeedback* of(Transfer transfer, std::size_t bucket) const {
+    const ByBucket& errors = transfer == Transfer::replica_reduce   ? replica_reduce_
+                             : transfer == Transfer::replica_gather ? replica_gather_
+                                                                    : feedback_;
+    return errors.empty() ? nullptr : errors[bucket].get();
   }
 
   /// Keeps the errors of a step that was taken, the `steps`-th.

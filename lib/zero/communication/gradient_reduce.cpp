@@ -1,6 +1,7 @@
 #include "lib/zero/communication/gradient_reduce.hpp"
 
 #include <utility>
+#include <variant>
 
 #include "lib/zero/plan/loss_scale.hpp"
 
@@ -28,29 +29,39 @@ GradientReduce::GradientReduce(const Options& options, const CodecTable& codecs,
       device_(device),
       errors_(options, buckets_, groups.shape(), device),
       choice_(buckets_.size(), 0) {
-  comm::Groups& sharding = groups.sharding();
-  const collective::Context context{sharding, *sharding.world, recorder, device};
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    reduce_.emplace_back();
-    for (const GradientCodecs& hops : codecs.gradients(buckets_[b].segments.front().unit)) {
-      collective::ReduceScatterPlan plan = gradient_reduction(options, units_, buckets_[b], hops);
-      if (plan.feedback) plan.feedback->errors = errors_.of(b);
-      reduce_.back().push_back(
-          collective::plan_reduce_scatter(options.reduce_scatter_algorithm, context, plan));
+  if (groups.replicas) over_replicas_.emplace(options.compute, buckets_, groups, device);
+  reduce_.resize(buckets_.size());
+  const auto make = [&](Collective made) {
+    const std::size_t bucket = made.key.index;
+    comm::Groups& level = made.among == RankGroup::replicas ? groups : groups.sharding();
+    comm::Communicator& group = made.among == RankGroup::replicas ? *groups.replicas : *level.world;
+    const collective::Context context{level, group, recorder, device};
+    std::visit(
+        [&](auto& plan) {
+          if (plan.feedback) plan.feedback->errors = errors_.of(made.key.transfer, bucket);
+        },
+        made.plan);
+    if (made.key.transfer == Transfer::sums) {
+      gather_sum_.push_back(collective::plan_all_gather(made.algorithm, context, made.gather()));
+    } else if (made.key.transfer == Transfer::replica_gather) {
+      over_replicas_->add(bucket,
+                          collective::plan_all_gather(made.algorithm, context, made.gather()));
+    } else {
+      auto reduce = collective::plan_reduce_scatter(made.algorithm, context, made.reduction());
+      if (made.key.transfer == Transfer::gradients) {
+        reduce_[bucket].push_back(std::move(reduce));
+      } else {
+        over_replicas_->add(bucket, std::move(reduce));
+      }
     }
-    if (!stage_preset(options.stage).shard_optimizer) {
-      gather_sum_.push_back(collective::plan_all_gather(options.all_gather_algorithm, context,
-                                                        sum_gather(options, units_, buckets_[b])));
-    }
-  }
-  if (groups.replicas) {
-    over_replicas_.emplace(options, codecs, buckets_, groups, errors_, recorder, device);
-  }
+  };
+  for_each_gradient_collective(options, codecs, units_, buckets_, world_size_,
+                               groups.shape().shard_groups(), make);
 }
 
 void GradientReduce::use(const std::vector<std::size_t>& choice) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    choice_[b] = choice[buckets_[b].segments.front().unit];
+    choice_[b] = choice[unit_of(buckets_[b])];
   }
   if (over_replicas_) over_replicas_->use(choice);
 }
@@ -71,21 +82,21 @@ void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gra
 }
 
 void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, View sum,
-                           std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key) {
+                           collective::Run run) {
   const Segment& first = buckets_[bucket].segments.front();
   View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
   if (packed(bucket)) {
-    full = {workspace.data(), world_size_ * buckets_[bucket].count(), dtype(bucket),
+    full = {run.workspace.data(), world_size_ * buckets_[bucket].count(), dtype(bucket),
             device_.memory};
-    copy_segments(bucket, gradients, full, true, stream);
+    copy_segments(bucket, gradients, full, true, run.stream);
   }
   if (largest_) {
     const std::size_t count = buckets_[bucket].count();
     const std::size_t stride = packed(bucket) ? count : units_[first.unit].shard;
-    device_.optim->overflow(*largest_, world_size_, stride, count, full.as<float>(), stream);
+    device_.optim->overflow(*largest_, world_size_, stride, count, full.as<float>(), run.stream);
   }
-  reduce_[bucket][choice_[bucket]]->start(full, sum, workspace.subspan(packing(bucket)), stream,
-                                          key);
+  run.workspace = run.workspace.subspan(packing(bucket));
+  reduce_[bucket][choice_[bucket]]->start(full, sum, run);
 }
 
 void GradientReduce::finish(std::size_t bucket, StreamHandle stream) {
@@ -93,15 +104,17 @@ void GradientReduce::finish(std::size_t bucket, StreamHandle stream) {
 }
 
 void GradientReduce::gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
-                                std::span<std::byte> workspace, StreamHandle stream) {
+                                collective::Run run) {
   const Segment& first = buckets_[bucket].segments.front();
   View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
   if (packed(bucket)) {
-    full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
+    full = {run.workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32,
+            device_.memory};
   }
-  gather_sum_[bucket]->start(sum, full, workspace.subspan(packing(bucket)), stream);
-  gather_sum_[bucket]->finish(stream);
-  if (packed(bucket)) copy_segments(bucket, gradients, full, false, stream);
+  run.workspace = run.workspace.subspan(packing(bucket));
+  gather_sum_[bucket]->start(sum, full, run);
+  gather_sum_[bucket]->finish(run.stream);
+  if (packed(bucket)) copy_segments(bucket, gradients, full, false, run.stream);
 }
 
 }  // namespace zeropp::zero

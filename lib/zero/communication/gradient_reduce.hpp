@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,7 +16,7 @@
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/communication/replica_reduce.hpp"
 #include "lib/zero/plan/codec_table.hpp"
-#include "lib/zero/plan/collective_plans.hpp"
+#include "lib/zero/plan/collectives.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 
@@ -38,9 +37,8 @@ class GradientReduce {
 
   /// Starts the reduction of a bucket. `gradients[u]`: unit u's padded gradients, of
   /// UnitPartition::gradients, which computing in fp16 changes: what is beyond its range becomes
-  /// infinite. `sum`: bucket.count() fp32, valid after finish(). `key`: of the reduction's draws.
-  void start(std::size_t bucket, std::span<const View> gradients, View sum,
-             std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+  /// infinite. `sum`: bucket.count() fp32, valid after finish().
+  void start(std::size_t bucket, std::span<const View> gradients, View sum, collective::Run run);
   /// Enqueues on `stream` what is left of the reduction that start() began; `stream` may be another
   /// than start()'s, and its later work finds the sum. Where the host moves the bytes, waits for
   /// them. Called once for each start().
@@ -49,7 +47,7 @@ class GradientReduce {
   /// All-gathers, at stage 0, every rank's `sum` into the bucket's ranges of `gradients`, complete
   /// on return.
   void gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
-                  std::span<std::byte> workspace, StreamHandle stream);
+                  collective::Run run);
 
   /// The sum over the shard groups; null where there is one group.
   [[nodiscard]] ReplicaReduce* over_replicas() {
@@ -65,7 +63,7 @@ class GradientReduce {
   [[nodiscard]] bool packed(std::size_t bucket) const { return is_packed(buckets_[bucket]); }
   /// Dtype of a bucket's gradients, which is that of its units.
   [[nodiscard]] Dtype dtype(std::size_t bucket) const {
-    return units_[buckets_[bucket].segments.front().unit].gradients;
+    return units_[unit_of(buckets_[bucket])].gradients;
   }
   /// Bytes of the workspace that a bucket's packed gradients take.
   [[nodiscard]] std::size_t packing(std::size_t bucket) const {

@@ -4,32 +4,22 @@
 
 namespace zeropp::zero {
 
-ReplicaReduce::ReplicaReduce(const Options& options, const CodecTable& codecs,
-                             const std::vector<Bucket>& buckets, comm::Groups& groups,
-                             GradientErrors& errors, trace::Recorder& recorder,
-                             const Device& device)
+ReplicaReduce::ReplicaReduce(Dtype compute, const std::vector<Bucket>& buckets,
+                             const comm::Groups& groups, const Device& device)
     : buckets_(buckets),
       shard_groups_(static_cast<std::size_t>(groups.replicas->size())),
-      largest_(largest_fp16_term(options.compute, shard_groups_)),
+      largest_(largest_fp16_term(compute, shard_groups_)),
       device_(device),
+      reduce_(buckets.size()),
+      gather_(buckets.size()),
       choice_(buckets.size(), 0) {
-  const collective::Context context{groups, *groups.replicas, recorder, device};
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    parts_.push_back(replica_part(buckets_[b], shard_groups_, options.compute));
-    plans_.emplace_back();
-    for (const GradientCodecs& hops : codecs.gradients(buckets_[b].segments.front().unit)) {
-      auto [reduce, gather] = replica_sum(options, buckets_[b], hops, shard_groups_);
-      if (reduce.feedback) reduce.feedback->errors = errors.of_replica_reduce(b);
-      if (gather.feedback) gather.feedback->errors = errors.of_replica_gather(b);
-      plans_.back().push_back({collective::plan_reduce_scatter(kReplicaReduce, context, reduce),
-                               collective::plan_all_gather(kReplicaGather, context, gather)});
-    }
-  }
+  for (const Bucket& bucket : buckets_)
+    parts_.push_back(replica_part(bucket, shard_groups_, compute));
 }
 
 void ReplicaReduce::use(const std::vector<std::size_t>& choice) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    choice_[b] = choice[buckets_[b].segments.front().unit];
+    choice_[b] = choice[unit_of(buckets_[b])];
   }
 }
 
@@ -56,27 +46,25 @@ void ReplicaReduce::copy_segments(std::size_t bucket, std::span<const View> shar
 }
 
 void ReplicaReduce::reduce(std::size_t bucket, std::span<const View> shards,
-                           std::span<std::byte> image, std::span<std::byte> workspace,
-                           StreamHandle stream, std::uint64_t key) {
+                           std::span<std::byte> image, const collective::Run& run) {
   const auto [full, sum] = places(bucket, shards, image);
-  if (packed(bucket)) copy_segments(bucket, shards, full, true, stream);
+  if (packed(bucket)) copy_segments(bucket, shards, full, true, run.stream);
   // A value that would leave fp16's range here or in the sum becomes infinite (loss_scale.hpp).
   if (largest_) {
-    device_.optim->overflow(*largest_, 1, full.count, full.count, full.as<float>(), stream);
+    device_.optim->overflow(*largest_, 1, full.count, full.count, full.as<float>(), run.stream);
   }
-  collective::ReduceScatter& plan = *plans_[bucket][choice_[bucket]].reduce;
-  plan.start(full, sum, workspace, stream, key);
-  plan.finish(stream);
+  collective::ReduceScatter& plan = *reduce_[bucket][choice_[bucket]];
+  plan.start(full, sum, run);
+  plan.finish(run.stream);
 }
 
 void ReplicaReduce::gather(std::size_t bucket, std::span<const View> shards,
-                           std::span<std::byte> image, std::span<std::byte> workspace,
-                           StreamHandle stream, std::uint64_t key) {
+                           std::span<std::byte> image, const collective::Run& run) {
   const auto [full, sum] = places(bucket, shards, image);
-  collective::AllGather& plan = *plans_[bucket][choice_[bucket]].gather;
-  plan.start(sum, full, workspace, stream, key);
-  plan.finish(stream);
-  if (packed(bucket)) copy_segments(bucket, shards, full, false, stream);
+  collective::AllGather& plan = *gather_[bucket][choice_[bucket]];
+  plan.start(sum, full, run);
+  plan.finish(run.stream);
+  if (packed(bucket)) copy_segments(bucket, shards, full, false, run.stream);
 }
 
 }  // namespace zeropp::zero

@@ -8,47 +8,45 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/collective/collective.hpp"
 #include "lib/device/compute_device.hpp"
-#include "lib/zero/communication/gradient_errors.hpp"
-#include "lib/zero/plan/codec_table.hpp"
-#include "lib/zero/plan/collective_plans.hpp"
-#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/collectives.hpp"
 #include "lib/zero/plan/partition.hpp"
 
 namespace zeropp::zero {
 
 class ReplicaReduce {
  public:
-  /// `options` are resolved (no "auto"); `replicas` is the communicator of groups.replicas;
-  /// `groups`, `recorder` and `errors`, where there is feedback over replicas, outlive this.
-  ReplicaReduce(const Options& options, const CodecTable& codecs,
-                const std::vector<Bucket>& buckets, comm::Groups& groups, GradientErrors& errors,
-                trace::Recorder& recorder, const Device& device);
+  /// `groups` has replicas. Its collectives are added after that.
+  ReplicaReduce(Dtype compute, const std::vector<Bucket>& buckets, const comm::Groups& groups,
+                const Device& device);
+  /// Add the halves of a bucket's sum, for one of its codecs after the other.
+  void add(std::size_t bucket, std::unique_ptr<collective::ReduceScatter> reduce) {
+    reduce_[bucket].push_back(std::move(reduce));
+  }
+  void add(std::size_t bucket, std::unique_ptr<collective::AllGather> gather) {
+    gather_[bucket].push_back(std::move(gather));
+  }
 
   /// Chooses codecs from the next reduction on, as GradientReduce::use() does.
   void use(const std::vector<std::size_t>& choice);
 
   /// Reduce-scatters a bucket among the replicas. `shards[u]`: unit u's fp32 gradient shard, summed
   /// over the group. `image`: image_bytes() that stay until gather() is done. Complete on return,
-  /// with respect to `stream`; `key`: of the draws.
+  /// with respect to the run's stream.
   void reduce(std::size_t bucket, std::span<const View> shards, std::span<std::byte> image,
-              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+              const collective::Run& run);
   /// All-gathers, after reduce(), the sums over all groups into the bucket's ranges of `shards`.
   void gather(std::size_t bucket, std::span<const View> shards, std::span<std::byte> image,
-              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+              const collective::Run& run);
 
  private:
-  struct Pair {
-    std::unique_ptr<collective::ReduceScatter> reduce;
-    std::unique_ptr<collective::AllGather> gather;
-  };
   /// Places of a bucket while it is reduced: its own shard's memory, or an image that it is packed
   /// in; and behind that the sum of the part that this rank adds up.
   struct Places {
@@ -69,8 +67,10 @@ class ReplicaReduce {
   std::optional<float> largest_;    ///< magnitude of a sum that fp16 can carry; empty: all can
   std::vector<std::size_t> parts_;  ///< by bucket: elements that a rank adds up
   ComputeDevice device_;
-  std::vector<std::vector<Pair>> plans_;  ///< by bucket and codecs
-  std::vector<std::size_t> choice_;       ///< by bucket
+  // By bucket and codecs.
+  std::vector<std::vector<std::unique_ptr<collective::ReduceScatter>>> reduce_;
+  std::vector<std::vector<std::unique_ptr<collective::AllGather>>> gather_;
+  std::vector<std::size_t> choice_;  ///< by bucket
 };
 
 }  // namespace zeropp::zero

@@ -42,23 +42,23 @@ WidthCosts CodecController::width_costs() const {
   const Options budget = with_codec(options, options.adaptive_bits.budget_codec);
   const CodecTable table(budget, context_.model.units());
   const bool of_weights = options.adaptive_bits.values == AdaptedValues::weights;
-  const WeightDescriptions gathers(budget, table, plan.units, context_.groups.shape());
-  const GradientDescriptions reductions(budget, table, plan.units, plan.reductions.buckets,
-                                        context_.reduce_groups.shape());
+  CollectiveDescriptions of_budget;
+  of_budget.describe_weights(budget, table, plan.units, context_.groups.shape());
+  of_budget.describe_gradients(budget, table, plan.units, plan.buckets(),
+                               context_.reduce_groups.shape());
+  const Transfer transfer = of_weights ? Transfer::weights : Transfer::gradients;
   const std::size_t widths = adaptive_codecs(options.adaptive_bits).size();
   WidthCosts costs;
   costs.bytes.assign(plan.units.size(), std::vector<std::uint64_t>(widths, 0));
-  const auto total = [](const comm::Bytes& sent) { return sent.intra + sent.inter; };
+  const auto total = [](const collective::Description& described) {
+    return described.bytes.intra + described.bytes.inter;
+  };
   for (const Op& op : plan.step.step.stale.ops) {
     if (op.kind != (of_weights ? OpKind::gather : OpKind::reduce)) continue;
-    const std::size_t unit =
-        of_weights ? op.index : plan.reductions.buckets[op.index].segments.front().unit;
-    for (std::size_t i = 0; i < widths; ++i) {
-      costs.bytes[unit][i] += total(of_weights ? plan.weight_gathers.global[op.index][i].bytes
-                                               : plan.reductions.reduce[op.index][i].bytes);
-    }
-    costs.of_budget_codec += total(of_weights ? gathers.global[op.index][0].bytes
-                                              : reductions.reduce[op.index][0].bytes);
+    const std::size_t unit = of_weights ? op.index : unit_of(plan.buckets()[op.index]);
+    for (std::size_t i = 0; i < widths; ++i)
+      costs.bytes[unit][i] += total(plan.collectives.at({transfer, op.index, i}));
+    costs.of_budget_codec += total(of_budget.at({transfer, op.index}));
   }
   return costs;
 }
@@ -77,16 +77,15 @@ void CodecController::apply() {
   // checkpoint restored were made with the codecs of the step before.
   const bool restored = choice_.weights.empty() && progress.steps.begun > 0;
   if (next.weights != (restored ? codecs.at(progress.steps.begun - 1) : choice_).weights)
-    progress.secondary_version = 0;
-  // Resident weights are there when a step sends differences to them.
-  if (progress.secondary_version == 0 && !context_.options.refreshes_differences())
+    progress.secondary = 0;
+  // At stages 1 and 2 the resident weights are whole when differences are sent to them.
+  if (progress.secondary == 0 && !context_.options.refreshes_differences())
     next.whole_weights = true;
   if (next == choice_) return;
   const CodecChoice before = std::exchange(choice_, std::move(next));
   context_.plan.use(choice_);
-  context_.weight_gather.use(choice_.weights);
-  context_.weight_exchange.use(choice_);
-  context_.gradient_reduce.use(choice_.gradients);
+  context_.collectives.weights.use(choice_);
+  context_.collectives.gradients.use(choice_.gradients);
   if (codecs_vary(context_.options)) record(before);
 }
 
@@ -135,7 +134,7 @@ void CodecController::before_reduction(const Op& op) {
     errors_->reduce(op.index, memory_.gradients, first, on);
   }
   if (adaptive_ && !adaptive_->of_weights() && adaptive_->due(context_.progress.steps.begun - 1)) {
-    adaptive_->errors().keep(context_.plan.step.input.buckets[op.index], memory_.gradients, on);
+    adaptive_->errors().keep(context_.plan.buckets()[op.index], memory_.gradients, on);
   }
 }
 

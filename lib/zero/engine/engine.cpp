@@ -17,7 +17,7 @@ void record_units(const RankPlan& plan, const std::vector<Unit>& units, trace::R
     for (const Op& op : plan.step.step.stale.ops) {
       const bool gathers = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary;
       if (!gathers || op.index != u || op.micro_step > 0) continue;
-      ++(op.backward_phase ? row.gathers_backward : row.gathers_forward);
+      ++(op.phase == Phase::backward ? row.gathers_backward : row.gathers_forward);
     }
     recorder.units.push_back(row);
   }
@@ -31,6 +31,10 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       device_(device),
       executor_(device_, groups.gather.waits_on_stream, options.overlap_comm),
       plan_(options_, model.units(), model.layers(), groups.gather.shape(), groups.reduce.shape()),
+      collectives_(
+          new Collectives{{options_, plan_.codecs, plan_.units, groups.gather, recorder, device_},
+                          {options_, plan_.codecs, plan_.units, plan_.buckets(), groups.reduce,
+                           recorder, device_}}),
       context_{.options = options_,
                .preset = stage_preset(options_.stage),
                .model = model,
@@ -40,25 +44,18 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                .device = device_,
                .recorder = recorder,
                .plan = plan_,
-               .weight_gather = weight_gather_,
-               .weight_exchange = weight_exchange_,
-               .gradient_reduce = gradient_reduce_,
+               .collectives = *collectives_,
                .executor = executor_,
                .progress = progress_},
       memory_(options_, plan_, groups.gather, device_),
       optimizer_(context_, optimizer, memory_),
       codecs_(context_, memory_, optimizer_),
       state_(context_, memory_, optimizer_, codecs_.adaptive()),
-      step_(context_, memory_, optimizer_, codecs_),
-      // The context has references to these from its beginning; nobody uses them before they are
-      // made.
-      weight_gather_(options_, plan_.codecs, plan_.units, groups.gather, recorder, device_),
-      weight_exchange_(options_, plan_.codecs, plan_.units, groups.gather, recorder, device_),
-      gradient_reduce_(options_, plan_.codecs, plan_.units, plan_.reductions.buckets, groups.reduce,
-                       recorder, device_) {
-  optimizer_.prepare_images();
+      step_(context_, memory_, optimizer_, codecs_) {
   record_units(plan_, model.units(), recorder);
 }
+
+Engine::~Engine() { collectives_.reset(); }
 
 void Engine::prepare() {
   if (std::exchange(prepared_, true)) return;

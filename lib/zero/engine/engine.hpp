@@ -17,9 +17,6 @@
 #include "lib/device/buffer.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/zero/communication/gradient_reduce.hpp"
-#include "lib/zero/communication/weight_exchange.hpp"
-#include "lib/zero/communication/weight_gather.hpp"
 #include "lib/zero/engine/checkpoint_state.hpp"
 #include "lib/zero/engine/codec_controller.hpp"
 #include "lib/zero/engine/engine_context.hpp"
@@ -57,6 +54,9 @@ class Engine {
          const EngineGroups& groups, const Device& device, trace::Recorder& recorder);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
+  /// Withdraws the collectives that an error left under way before any memory that they use is
+  /// freed.
+  ~Engine();
 
   /// Prepares the first step, once; step() and evaluate() see to it where nobody did. Collective.
   /// All ranks throw AgreedError: usage where adaptive bits cannot keep their budget, environment
@@ -116,6 +116,7 @@ class Engine {
   ComputeDevice device_;
   Executor executor_;
   RankPlan plan_;
+  std::unique_ptr<Collectives> collectives_;
   Progress progress_;
   EngineContext context_;
   RankMemory memory_;
@@ -126,11 +127,6 @@ class Engine {
   CheckpointState state_;
   TrainingStep step_;
   bool prepared_ = false;
-  // Destroyed first, which withdraws the collectives that an error left under way before the memory
-  // that they write is freed.
-  WeightGather weight_gather_;
-  WeightExchange weight_exchange_;
-  GradientReduce gradient_reduce_;
 };
 
 }  // namespace zeropp::zero

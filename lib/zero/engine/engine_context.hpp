@@ -1,5 +1,5 @@
 // References that the parts of an engine work with: the engine owns or was given all that they
-// name, and it outlives the parts. Owns nothing.
+// name, all of it is made before the context, and it outlives the parts. Owns nothing.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,7 @@
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
-#include "lib/zero/communication/weight_exchange.hpp"
-#include "lib/zero/communication/weight_gather.hpp"
+#include "lib/zero/communication/weight_collectives.hpp"
 #include "lib/zero/engine/executor.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
@@ -29,10 +28,17 @@ struct Progress {
   StepCounts steps;
   /// Version of the weights, which every step that is taken increments; restoring a run sets it.
   std::uint64_t version = 1;
-  /// Version of the weights that the secondary shards hold or, with weight differences at stages 1
-  /// and 2, the resident weights; 0: they hold none.
-  std::uint64_t secondary_version = 0;
-  bool gathered_initial = false;  ///< resident weights are whole
+  /// Version of the weights that the secondary shards hold; 0: none, or in another codec.
+  std::uint64_t secondary = 0;
+  /// Version of the weights that the resident weights hold whole; 0: none. Before a step and an
+  /// evaluation they are brought to `version` where they hold another.
+  std::uint64_t resident = 0;
+};
+
+/// The collectives of a run.
+struct Collectives {
+  WeightCollectives weights;
+  GradientReduce gradients;
 };
 
 struct EngineContext {
@@ -45,9 +51,7 @@ struct EngineContext {
   const ComputeDevice& device;
   trace::Recorder& recorder;
   RankPlan& plan;
-  WeightGather& weight_gather;
-  WeightExchange& weight_exchange;
-  GradientReduce& gradient_reduce;
+  Collectives& collectives;
   const Executor& executor;
   Progress& progress;
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bitset>
 #include <cstddef>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,25 +15,14 @@ namespace {
 /// The category whose times an operation counts in; `count`: none, it is compute's own.
 StepClock::Work work_of(OpKind kind) {
   using Work = StepClock::Work;
-  switch (kind) {
-    case OpKind::gather:
-    case OpKind::gather_secondary:
-    case OpKind::exchange:
-    case OpKind::refresh:
+  if (kind == OpKind::update) return Work::update;
+  switch (sends(kind)) {
+    case Sends::weights:
       return Work::gather;
-    case OpKind::reduce:
-    case OpKind::gather_sum:
-    case OpKind::reduce_over_replicas:
-    case OpKind::gather_over_replicas:
+    case Sends::gradients:
       return Work::reduce;
-    case OpKind::update:
-      return Work::update;
-    case OpKind::keep_secondary:
-    case OpKind::forward:
-    case OpKind::clear_gradients:
-    case OpKind::backward:
-    case OpKind::end_reduce:
-      return Work::count;
+    case Sends::nothing:
+      break;
   }
   return Work::count;
 }
@@ -50,69 +37,17 @@ void timed(StepClock& clock, OpKind kind, const Stream& stream, const Enqueue& e
   }
 }
 
-template <class Handler>
-void require(const Handler& handler, const Op& op) {
-  if (!handler)
-    throw std::logic_error(std::string("a schedule has no handler of ") + name_of(op.kind));
-}
-
-Finish started(const OpHandlers::Start& handler, const Op& op) {
-  require(handler, op);
-  return handler(op);
-}
-
-Finish enqueued(const OpHandlers::Enqueue& handler, const Op& op) {
-  require(handler, op);
-  handler(op);
-  return {};
-}
-
-/// Runs one operation. An empty result says that the operation ends when its stream has come past
-/// it.
-Finish run(const OpHandlers& handlers, const Op& op) {
-  switch (op.kind) {
-    case OpKind::gather:
-      return started(handlers.gather, op);
-    case OpKind::gather_secondary:
-      return started(handlers.gather_secondary, op);
-    case OpKind::exchange:
-      return started(handlers.exchange, op);
-    case OpKind::keep_secondary:
-      return enqueued(handlers.keep_secondary, op);
-    case OpKind::forward:
-      return enqueued(handlers.forward, op);
-    case OpKind::backward:
-      return enqueued(handlers.backward, op);
-    case OpKind::clear_gradients:
-      return enqueued(handlers.clear_gradients, op);
-    case OpKind::reduce:
-      return started(handlers.reduce, op);
-    case OpKind::end_reduce:
-      return {};  // nothing to run: only its waits matter
-    case OpKind::gather_sum:
-      return enqueued(handlers.gather_sum, op);
-    case OpKind::reduce_over_replicas:
-      return enqueued(handlers.reduce_over_replicas, op);
-    case OpKind::gather_over_replicas:
-      return enqueued(handlers.gather_over_replicas, op);
-    case OpKind::update:
-      return enqueued(handlers.update, op);
-    case OpKind::refresh:
-      return started(handlers.refresh, op);
-  }
-  return {};
-}
-
 }  // namespace
 
 /// One run of a schedule: an event for each operation, and what is left of started collectives.
 class Executor::Execution {
  public:
-  Execution(const Executor& executor, const Schedule& schedule, const OpHandlers& handlers,
-            StepClock& clock)
+  Execution(const Executor& executor, const Schedule& schedule,
+            const WaitForEarlier& wait_for_earlier, const RunOp& run, StepClock& clock)
       : executor_(executor),
         ops_(schedule.ops),
-        handlers_(handlers),
+        wait_for_earlier_(wait_for_earlier),
+        run_(run),
         clock_(clock),
         events_(ops_.size()),
         pending_(ops_.size()) {}
@@ -122,9 +57,9 @@ class Executor::Execution {
     clock_.origin(compute);
     Event begin;
     compute.record(begin);
-    // Refreshes that are under way have memory in the arena. Layers read there what gathers wrote,
-    // which wait here, and write there in backward alone, when the forward of each has waited for
-    // its own units' refreshes: all units are in layers.
+    // Refreshes of the last update may still use the arena. Gathers and reductions wait for them
+    // here. Layers need not: each forward waits for its own units' refreshes, all units are in
+    // layers, and layers write to the arena in backward only.
     Event refreshed;
     executor_.stream(ends_on(StreamId::gather)).record(refreshed);
     for (const Stream& other : executor_.streams_) {
@@ -162,10 +97,10 @@ class Executor::Execution {
     const Op& op = ops_[index];
     const Stream& stream = executor_.stream(op.stream);
     const Range range(name_of(op.kind));
-    clock_.phase(executor_.compute(), op.backward_phase);
+    clock_.phase(executor_.compute(), op.phase == Phase::backward);
     wait_for(op.waits_on, op.stream);
-    if (handlers_.wait_for_earlier) handlers_.wait_for_earlier(op);
-    timed(clock_, op.kind, stream, [&] { pending_[index] = run(handlers_, op); });
+    wait_for_earlier_(op);
+    timed(clock_, op.kind, stream, [&] { pending_[index] = run_(op); });
     if (!pending_[index]) {
       stream.record(events_[index]);
       return;
@@ -173,10 +108,10 @@ class Executor::Execution {
     Event started;
     stream.record(started);
     executor_.stream(ends_on(op.stream)).wait(started);
-    // A collective is finished when its result is needed where the host would wait, and at once
-    // where only the stream waits: decoding does not queue behind what later gathers wait for. No
-    // layer runs beside a refresh where the host waits, and several of them on one link end later
-    // than one after the other.
+    // Where finishing makes the host wait, a collective is finished when its result is needed.
+    // Where only a stream waits it is finished at once, so that its decoding does not queue after
+    // what later gathers wait for. Refreshes are always finished at once: where the host waits no
+    // layer runs beside them, and several of them over one link end later than one after the other.
     if (executor_.waits_on_stream_ || op.kind == OpKind::refresh) finish(index);
   }
 
@@ -210,7 +145,8 @@ class Executor::Execution {
 
   const Executor& executor_;
   const std::vector<Op>& ops_;
-  const OpHandlers& handlers_;
+  const WaitForEarlier& wait_for_earlier_;
+  const RunOp& run_;
   StepClock& clock_;
   std::vector<Event> events_;    ///< by operation: it has ended
   std::vector<Finish> pending_;  ///< by operation: what is left of a collective
@@ -227,9 +163,9 @@ Executor::Executor(const Device& device, bool waits_on_stream, bool overlap)
       waits_on_stream_(waits_on_stream),
       overlap_(overlap) {}
 
-void Executor::execute(const Schedule& schedule, const OpHandlers& handlers,
-                       StepClock& clock) const {
-  Execution(*this, schedule, handlers, clock).run_all();
+void Executor::execute(const Schedule& schedule, const WaitForEarlier& wait_for_earlier,
+                       const RunOp& run, StepClock& clock) const {
+  Execution(*this, schedule, wait_for_earlier, run, clock).run_all();
 }
 
 void Executor::join(StreamId id) const {

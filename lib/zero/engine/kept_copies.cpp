@@ -29,6 +29,11 @@ View KeptCopies::piece(std::size_t unit, std::size_t number) const {
   return memory_.copy(unit).part(number * shard, shard);
 }
 
+std::uint64_t& KeptCopies::held_version() const {
+  Progress& progress = context_.progress;
+  return memory_.secondary ? progress.secondary : progress.resident;
+}
+
 std::vector<KeptSlice> KeptCopies::slices() const {
   std::vector<KeptSlice> slices;
   if (!context_.options.weight_differences.enabled) return slices;
@@ -42,7 +47,7 @@ std::vector<KeptSlice> KeptCopies::slices() const {
   }
   if (context_.groups.world->rank() == 0) {
     slices.push_back({copy_version(), [this](std::span<std::byte> to) {
-                        std::memcpy(to.data(), &context_.progress.secondary_version, to.size());
+                        std::memcpy(to.data(), &held_version(), to.size());
                       }});
   }
   return slices;
@@ -70,10 +75,8 @@ bool KeptCopies::restore(const ReadSlice& read, const HasSlice& has) {
       compute.synchronize();
     }
   }
-  Progress& progress = context_.progress;
-  const bool current = version == progress.version;
-  progress.secondary_version = version;
-  progress.gathered_initial = context_.options.refreshes_differences() && current;
+  const bool current = version == context_.progress.version;
+  held_version() = version;
   context_.recorder.copies_found = current ? "current" : "behind";
   return true;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -48,6 +49,8 @@ class KeptCopies {
   [[nodiscard]] checkpoint::Slice slice(std::size_t unit, std::size_t number) const;
   /// Memory of shard `number` of this rank's part.
   [[nodiscard]] View piece(std::size_t unit, std::size_t number) const;
+  /// Version of the weights that the copies hold.
+  [[nodiscard]] std::uint64_t& held_version() const;
 
   const EngineContext& context_;
   RankMemory& memory_;

@@ -57,7 +57,7 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
       weight_image_table_memory(options, on_device.kept(), context.plan.codecs,
                                 context.model.units(), context.units(), context.shard_rank());
   if (tables > 0) reports.push_back({kWeightImageTables, tables, on_device.image_table_bytes()});
-  for (MemoryReport& each : context.gradient_reduce.errors().memory())
+  for (MemoryReport& each : context.collectives.gradients.errors().memory())
     reports.push_back(std::move(each));
   for (MemoryReport& each : codecs.memory()) reports.push_back(std::move(each));
   reports.push_back({"arena", context.plan.step.arena_bytes(), memory.arena.bytes()});

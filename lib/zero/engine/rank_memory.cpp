@@ -137,7 +137,7 @@ View RankMemory::sum(const Op& op) const {
                                 : arena.view(bucket.count(), Dtype::fp32, op.result);
 }
 
-std::span<std::byte> RankMemory::image(const Op& op) const {
+std::span<std::byte> RankMemory::replica_image(const Op& op) const {
   return arena.span().subspan(op.result);
 }
 

@@ -83,7 +83,7 @@ struct RankMemory {
   [[nodiscard]] View sum(const Op& op) const;
   /// Image in the arena, BucketMemory::replica_image bytes, that lasts between the two halves of a
   /// sum over shard groups. The span ends with the arena.
-  [[nodiscard]] std::span<std::byte> image(const Op& op) const;
+  [[nodiscard]] std::span<std::byte> replica_image(const Op& op) const;
   /// Memory that an operation borrows until it has ended, of an update until its unit's refresh
   /// has; empty where it needs none. The span ends with the arena.
   [[nodiscard]] std::span<std::byte> workspace(const Op& op) const;

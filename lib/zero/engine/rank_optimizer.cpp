@@ -57,6 +57,7 @@ RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options&
                        Workers::on_this_host(neighbours(context.groups)));
   }
   if (keeps_weight_images(context.options)) images_.emplace(context);
+  prepare_images();
   for (std::size_t u = 0; u < units.size(); ++u) make_weights(u);
   wait_for_files();
 }

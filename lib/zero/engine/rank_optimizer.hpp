@@ -28,11 +28,6 @@ class RankOptimizer {
   RankOptimizer(const EngineContext& context, const optim::Options& options,
                 const RankMemory& memory);
 
-  /// Prepares updates that write images of weights themselves: kept ones, and those that refreshes
-  /// send. Called once, when the collectives of the context are made. Throws Error(environment)
-  /// when there is no memory.
-  void prepare_images();
-
   /// Gradients are final where `compute` is now. Before the updates of a step, of all units in
   /// order.
   void begin_step(const Stream& compute);
@@ -87,6 +82,9 @@ class RankOptimizer {
 
  private:
   [[nodiscard]] std::vector<UnitArrays> device_arrays() const;
+  /// Prepares updates that write images of weights themselves: kept ones, and those that refreshes
+  /// send.
+  void prepare_images();
   void cast_to_compute(std::size_t unit, const Stream& on) const;
 
   const EngineContext& context_;

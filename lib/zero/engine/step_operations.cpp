@@ -4,23 +4,18 @@
 #include <utility>
 
 #include "lib/base/defect.hpp"
-#include "lib/zero/plan/collective_plans.hpp"
 #include "lib/zero/plan/draw_keys.hpp"
 
 namespace zeropp::zero {
 
 void StepOperations::wait_for_earlier(const Op& op, StepClock& clock) const {
   const Stream& waiting = context_.executor.stream(op.stream);
-  const bool reads_weights = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary ||
-                             op.kind == OpKind::exchange || op.kind == OpKind::refresh;
-  if (reads_weights) {
+  if (sends(op.kind) == Sends::weights) {
     waiting.wait(optimizer_.updated(op.index));
   } else if (op.kind == OpKind::reduce) {
     // A sum may go straight into the shard that the last update reads.
-    for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
-      waiting.wait(optimizer_.updated(segment.unit));
-    }
-  } else if (op.kind == OpKind::forward && op.micro_step == 0) {  // the others come behind it
+    for (const Segment& segment : segments_of(op)) waiting.wait(optimizer_.updated(segment.unit));
+  } else if (op.kind == OpKind::forward && op.micro_step == 0) {  // the others come after it
     const std::vector<std::size_t>& units = context_.plan.step.input.layers[op.index].units;
     const auto waits_for = [&](std::size_t unit) {
       return is_refreshed(context_.preset, context_.units()[unit]);
@@ -32,18 +27,69 @@ void StepOperations::wait_for_earlier(const Op& op, StepClock& clock) const {
   }
 }
 
-Finish StepOperations::gather(const Op& op, Phase phase) {
-  collective::AllGather& gather = context_.weight_gather.global(op.index, phase);
+Finish StepOperations::run(const Op& op, const StepRun& with) {
+  switch (op.kind) {
+    // Streams `gather` and, to decode, `gather_end`: whole weights for a layer (stage 3), over all
+    // ranks, or inside the hpZ group once it has secondary shards of these weights.
+    case OpKind::gather:
+      return gather(op);
+    case OpKind::gather_secondary:
+      return gather_secondary(op);
+    // Stream `secondary`: hpZ's shards are brought up to date along the rails, or cut from the
+    // first gather after an update.
+    case OpKind::exchange:
+      return exchange(op);
+    case OpKind::keep_secondary:
+      keep_secondary(op);
+      return {};
+    // Stream `compute`: the model.
+    case OpKind::forward:
+      forward(op, with);
+      return {};
+    case OpKind::clear_gradients:
+      clear_gradients(op);
+      return {};
+    case OpKind::backward:
+      backward(op);
+      return {};
+    // Streams `reduce` and, to decode and add, `reduce_end`: a bucket's sum over ranks goes into
+    // the gradient shards; at stage 0 it is gathered; over several shard groups it is summed.
+    case OpKind::reduce:
+      return reduce(op, with);
+    case OpKind::end_reduce:  // only its waits matter
+      return {};
+    case OpKind::gather_sum:
+      gather_sum(op);
+      return {};
+    case OpKind::reduce_over_replicas:
+    case OpKind::gather_over_replicas:
+      over_replicas(op);
+      return {};
+    // Stream `update` at stage 3, beside the next step's first gathers, and during backward; else
+    // `compute`.
+    case OpKind::update:
+      update(op, with);
+      return {};
+    // Streams `gather` and, to decode, `gather_end`: whole updated weights (stages 1 and 2, and
+    // units that persist), beside the next step's first layers.
+    case OpKind::refresh:
+      return refresh(op);
+  }
+  return {};
+}
+
+Finish StepOperations::gather(const Op& op) {
+  collective::AllGather& gather = context_.collectives.weights.whole(op.index);
   const View full = memory_.gathered(op);
   const std::uint64_t version = context_.progress.version;
   WeightImages* const images = optimizer_.images();
   if (images != nullptr && images->has(op.index)) {
     gather.start_from_image(
         images->image(op.index, optimizer_.weight_shard(op.index), version, stream_of(op)), full,
-        memory_.workspace(op), stream_of(op));
+        run_in(memory_.workspace(op), op));
   } else {
-    gather.start(optimizer_.shard_to_gather(op), full, optimizer_.workspace_behind_shard(op),
-                 stream_of(op), weight_draws(context_.options.seed, version, op.index));
+    gather.start(optimizer_.shard_to_gather(op), full,
+                 run_in(optimizer_.workspace_behind_shard(op), op, draws_of_weights(op, version)));
   }
   memory_.weights[op.index] = full;
   return [this, &gather, full](StreamHandle end) {
@@ -52,8 +98,8 @@ Finish StepOperations::gather(const Op& op, Phase phase) {
   };
 }
 
-Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
-  const auto& pieces = context_.weight_gather.secondary(op.index, phase);
+Finish StepOperations::gather_secondary(const Op& op) {
+  const auto& pieces = context_.collectives.weights.secondary(op.index);
   context_.recorder.counters["secondary_gathers"] += pieces.size();
   const View full = memory_.gathered(op);
   const std::size_t count = full.count / pieces.size();
@@ -64,7 +110,7 @@ Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
     const View piece = full.part(k * count, count);
     const ConstView part = memory_.secondary->part_to_gather(
         op.index, k, piece, staging, context_.progress.version, stream_of(op));
-    pieces[k]->start(part, piece, workspace, stream_of(op));
+    pieces[k]->start(part, piece, run_in(workspace, op));
     workspace = workspace.subspan(pieces[k]->workspace_bytes());
   }
   memory_.weights[op.index] = full;
@@ -73,15 +119,15 @@ Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
   };
 }
 
-Finish StepOperations::exchange(const Op& op, Phase phase) {
+Finish StepOperations::exchange(const Op& op) {
   const std::uint64_t version = context_.progress.version;
-  context_.weight_exchange.start(op.index, phase, optimizer_.shard_to_gather(op),
-                                 memory_.secondary->to_update(op.index, version),
-                                 optimizer_.workspace_behind_shard(op), stream_of(op),
-                                 weight_draws(context_.options.seed, version, op.index));
-  context_.progress.secondary_version = version;
-  return [this, unit = op.index, phase](StreamHandle end) {
-    context_.weight_exchange.finish(unit, phase, end);
+  const ConstView shard = optimizer_.shard_to_gather(op);
+  context_.collectives.weights.start_copy(
+      op.index, shard, memory_.secondary->to_update(op.index, version),
+      run_in(optimizer_.workspace_behind_shard(op), op, draws_of_weights(op, version)));
+  context_.progress.secondary = version;
+  return [this, unit = op.index](StreamHandle end) {
+    context_.collectives.weights.finish_copy(unit, end);
   };
 }
 
@@ -96,15 +142,15 @@ void StepOperations::read_as_fp16(View weights, StreamHandle on) const {
 void StepOperations::keep_secondary(const Op& op) {
   memory_.secondary->keep(op.index, memory_.weights[op.index], context_.progress.version,
                           stream_of(op));
-  context_.progress.secondary_version = context_.progress.version;
+  context_.progress.secondary = context_.progress.version;
 }
 
-void StepOperations::forward(const Op& op, const BatchSource& source,
-                             std::optional<double> loss_scale) {
+void StepOperations::forward(const Op& op, const StepRun& with) {
   if (op.index == 0) {
-    Batch batch = source(op.micro_step);
-    if (loss_scale) batch.loss_scale = static_cast<float>(*loss_scale);
-    context_.model.begin(batch, loss_scale.has_value(), stream_of(op));
+    const bool trains = op.phase != Phase::evaluation;
+    Batch batch = with.batch(op.micro_step);
+    if (trains) batch.loss_scale = static_cast<float>(with.loss_scale);
+    context_.model.begin(batch, trains, stream_of(op));
   }
   context_.model.forward(op.index, weights_of(op.index), stream_of(op));
 }
@@ -134,13 +180,23 @@ std::vector<ConstView> StepOperations::weights_of(std::size_t layer) const {
   return weights;
 }
 
-Finish StepOperations::reduce(const Op& op) {
+Finish StepOperations::reduce(const Op& op, const StepRun& with) {
   codecs_.before_reduction(op);
-  context_.gradient_reduce.start(op.index, memory_.gradients, memory_.sum(op),
-                                 memory_.workspace(op), stream_of(op), reduction_draws(op));
-  return [this, &op](StreamHandle end) {
-    context_.gradient_reduce.finish(op.index, end);
+  const auto& replicas = context_.groups.replicas;
+  const std::uint64_t draws = draws_of_gradients(op);
+  context_.collectives.gradients.start(
+      op.index, memory_.gradients, memory_.sum(op),
+      run_in(memory_.workspace(op), op,
+             replicas ? draws_of(draws, Group::shards, replicas->rank()) : draws));
+  return [this, &op, scale = with.gradient_scale](StreamHandle end) {
+    context_.collectives.gradients.finish(op.index, end);
     accumulate(op, end);
+    if (!context_.plan.updates_in_backward()) return;
+    const trace::Timers::Scope scope(context_.recorder.timers, trace::Timers::Category::optimizer);
+    for (const Segment& segment : segments_of(op)) {
+      const bool whole = ends_shard(segment, context_.units()[segment.unit]);
+      if (whole) norm_.start(segment.unit, scale, end);
+    }
   };
 }
 
@@ -150,7 +206,7 @@ void StepOperations::accumulate(const Op& op, StreamHandle on) const {
   const ConstView sum = memory_.sum(op);
   const trace::Timers::Scope scope(context_.recorder.timers, trace::Timers::Category::optimizer);
   std::size_t at = 0;
-  for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
+  for (const Segment& segment : segments_of(op)) {
     const ConstView from = sum.part(at, segment.count);
     const View to = memory_.gradient_shard(segment);
     if (op.first_sum) {
@@ -163,42 +219,43 @@ void StepOperations::accumulate(const Op& op, StreamHandle on) const {
 }
 
 void StepOperations::gather_sum(const Op& op) {
-  context_.gradient_reduce.gather_sum(op.index, memory_.sum(op), memory_.gradients,
-                                      memory_.workspace(op), stream_of(op));
+  context_.collectives.gradients.gather_sum(op.index, memory_.sum(op), memory_.gradients,
+                                            run_in(memory_.workspace(op), op));
 }
 
-void StepOperations::reduce_over_replicas(const Op& op) {
-  context_.gradient_reduce.over_replicas()->reduce(op.index, memory_.own_gradients(),
-                                                   memory_.image(op), memory_.workspace(op),
-                                                   stream_of(op), replica_draws(op));
+void StepOperations::over_replicas(const Op& op) {
+  ReplicaReduce& sum = *context_.collectives.gradients.over_replicas();
+  const std::uint64_t draws =
+      draws_of(draws_of_gradients(op), Group::replicas, context_.groups.shards->world->rank());
+  const collective::Run run = run_in(memory_.workspace(op), op, draws);
+  if (op.kind == OpKind::reduce_over_replicas) {
+    sum.reduce(op.index, memory_.own_gradients(), memory_.replica_image(op), run);
+  } else {
+    sum.gather(op.index, memory_.own_gradients(), memory_.replica_image(op), run);
+  }
 }
 
-void StepOperations::gather_over_replicas(const Op& op) {
-  context_.gradient_reduce.over_replicas()->gather(op.index, memory_.own_gradients(),
-                                                   memory_.image(op), memory_.workspace(op),
-                                                   stream_of(op), replica_draws(op));
+void StepOperations::update(const Op& op, const StepRun& with) {
+  const trace::Timers::Scope scope(context_.recorder.timers, trace::Timers::Category::optimizer);
+  optimizer_.update(op, with.t, with.gradient_scale, with.clip);
 }
 
 Finish StepOperations::refresh(const Op& op) {
   // An update gathers what it makes: the next version.
-  const std::uint64_t version = context_.progress.version + (op.initial ? 0 : 1);
-  const std::uint64_t draws = weight_draws(context_.options.seed, version, op.index);
-  const Phase phase = training_phase(op);
+  const bool initial = op.phase == Phase::initial;
+  const std::uint64_t version = context_.progress.version + (initial ? 0 : 1);
   const View resident = memory_.resident(op.index);
   const ConstView shard = optimizer_.shard_to_gather(op);
-  const std::span<std::byte> workspace = optimizer_.workspace_behind_shard(op);
-  collective::AllGather* gather = nullptr;
+  const collective::Run run =
+      run_in(optimizer_.workspace_behind_shard(op), op, draws_of_weights(op, version));
+  collective::AllGather* gather = &context_.collectives.weights.whole(op.index);
   if (refreshes_by_differences(op)) {
-    gather = &context_.weight_exchange.start_refresh(op.index, phase, shard, resident, workspace,
-                                                     stream_of(op), draws);
+    gather = &context_.collectives.weights.start_differences(op.index, shard, resident, run);
+  } else if (!initial && optimizer_.writes_refresh(op.index)) {
+    gather->start_from_workspace(resident, run);
+    ++context_.recorder.counters["refreshes_by_updates"];
   } else {
-    gather = &context_.weight_gather.global(op.index, phase);
-    if (!op.initial && optimizer_.writes_refresh(op.index)) {
-      gather->start_from_workspace(resident, workspace, stream_of(op));
-      ++context_.recorder.counters["refreshes_by_updates"];
-    } else {
-      gather->start(shard, resident, workspace, stream_of(op), draws);
-    }
+    gather->start(shard, resident, run);
   }
   return [this, &op, gather, resident](StreamHandle end) {
     gather->finish(end);
@@ -209,25 +266,20 @@ Finish StepOperations::refresh(const Op& op) {
 
 bool StepOperations::refreshes_by_differences(const Op& op) const {
   if (!context_.options.refreshes_differences()) return false;
-  if (!op.initial) return !context_.plan.choice.whole_weights;
+  if (op.phase != Phase::initial) return !context_.plan.choice.whole_weights;
   // Before the first step there are resident weights only where a checkpoint had them: of stage 3,
   // which had still to send what it updated last.
   const Progress& progress = context_.progress;
-  return progress.secondary_version > 0 &&
-         !context_.plan.codecs.refreshes_at(progress.steps.begun - 1);
+  return progress.resident > 0 && !context_.plan.codecs.refreshes_at(progress.steps.begun - 1);
 }
 
-std::uint64_t StepOperations::reduction_draws(const Op& op) const {
-  const std::uint64_t key =
-      gradient_draws(context_.options.seed, context_.progress.steps.begun, op.micro_step, op.index);
-  const auto& replicas = context_.groups.replicas;
-  return replicas ? draws_of(key, Group::shards, replicas->rank()) : key;
+std::uint64_t StepOperations::draws_of_weights(const Op& op, std::uint64_t version) const {
+  return weight_draws(context_.options.seed, version, op.index);
 }
 
-std::uint64_t StepOperations::replica_draws(const Op& op) const {
-  return draws_of(
-      gradient_draws(context_.options.seed, context_.progress.steps.begun, op.micro_step, op.index),
-      Group::replicas, context_.groups.shards->world->rank());
+std::uint64_t StepOperations::draws_of_gradients(const Op& op) const {
+  return gradient_draws(context_.options.seed, context_.progress.steps.begun, op.micro_step,
+                        op.index);
 }
 
 }  // namespace zeropp::zero

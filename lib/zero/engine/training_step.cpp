@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -46,11 +45,11 @@ TrainingStep::TrainingStep(const EngineContext& context, RankMemory& memory,
       memory_(memory),
       optimizer_(optimizer),
       codecs_(codecs),
-      operations_(context, memory, optimizer, codecs),
       loss_scale_(context.options.compute == Dtype::fp16 ? context.options.loss_scale
                                                          : LossScaleOptions{.fixed = 1}),
       files_(optimizer.files(), context.recorder),
       norm_(memory.own_gradients(), context.units(), context.device),
+      operations_(context, memory, optimizer, codecs, norm_),
       loss_(sizeof(double), context.device.staging()) {
   context.recorder.searches_loss_scale = loss_scale_.is_dynamic();
 }
@@ -59,42 +58,20 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   StepResult result = begin();
   const StepPlan& plan = context_.plan.step;
   Progress& progress = context_.progress;
-  const bool secondary_valid = progress.secondary_version == progress.version;
-  const std::uint64_t t = progress.steps.taken + 1;
+  StepRun with{.batch = batch,
+               .loss_scale = loss_scale_.value(),
+               .t = progress.steps.taken + 1,
+               .gradient_scale = gradient_scale()};
 
   // Gradients of all micro-steps: every layer forward, then every layer backward in reverse. The
-  // schedule prefetches weights for the next layers, and reductions follow behind the layers.
-  const Schedule& gradients = plan.step.when(secondary_valid);
-  execute(
-      gradients, clock_,
-      {// Streams `gather` and, to decode, `gather_end`: whole weights for a layer (stage 3), over
-       // all ranks, or inside the hpZ group once it has secondary shards of these weights.
-       .gather = [&](const Op& op) { return operations_.gather(op); },
-       .gather_secondary = [&](const Op& op) { return operations_.gather_secondary(op); },
-       // Stream `secondary`: hpZ's shards are brought up to date along the rails, by differences,
-       // or cut from the first gather after an update.
-       .exchange = [&](const Op& op) { return operations_.exchange(op); },
-       .keep_secondary = [&](const Op& op) { operations_.keep_secondary(op); },
-       // Stream `compute`: the model.
-       .forward = [&](const Op& op) { operations_.forward(op, batch, loss_scale_.value()); },
-       .clear_gradients = [&](const Op& op) { operations_.clear_gradients(op); },
-       .backward = [&](const Op& op) { operations_.backward(op); },
-       // Streams `reduce` and, to decode and add, `reduce_end`: a bucket's sum over ranks goes into
-       // the gradient shards; at stage 0 it is gathered; over several shard groups it is summed.
-       .reduce = [&](const Op& op) { return reduce(op); },
-       .gather_sum = [&](const Op& op) { operations_.gather_sum(op); },
-       .reduce_over_replicas = [&](const Op& op) { operations_.reduce_over_replicas(op); },
-       .gather_over_replicas = [&](const Op& op) { operations_.gather_over_replicas(op); },
-       // Stream `update`, where units are updated during backward.
-       .update =
-           [&](const Op& op) {
-             const Timed scope(context_.recorder.timers, Category::optimizer);
-             optimizer_.update(op, t, gradient_scale(), 1.0);
-           }});
+  // schedule prefetches weights for the next layers, and reductions follow the layers; where units
+  // are updated during backward, so do updates.
+  const Schedule& gradients = plan.step.when(progress.secondary == progress.version);
+  execute(gradients, with, clock_);
   result.predicted = volume(gradients, plan.volumes);
 
   // Norm, on `compute` or during backward, which the host waits for here, once a step.
-  if (!updates_in_backward()) start_norm();
+  if (!context_.plan.updates_in_backward()) start_norm();
   context_.executor.join();
   norm_.fetch(context_.compute());
   result.loss = wait_for_loss() / static_cast<double>(context_.options.accumulation_steps);
@@ -102,27 +79,21 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   const Timed scope(context_.recorder.timers, Category::optimizer);
   result.grad_norm = global_norm();
   result.skipped = !std::isfinite(result.grad_norm);
-  result.damaged = result.skipped && updates_in_backward();
+  result.damaged = result.skipped && context_.plan.updates_in_backward();
 
   // Clip, update and refresh; a step that is skipped ends here.
   update_clock_.begin();
   host_seconds_before_ = optimizer_.host_seconds();
   if (!result.skipped) {
     codecs_.measure_gradients();
-    const double clip = clip_factor(result.grad_norm);
+    with.clip = clip_factor(result.grad_norm);
     ++progress.steps.taken;
     optimizer_.begin_step(context_.compute());
-    execute(plan.update, update_clock_,
-            {// Stream `update` at stage 3, beside the next step's first gathers, else `compute`.
-             .update = [&](const Op& op) { optimizer_.update(op, t, gradient_scale(), clip); },
-             // Streams `gather` and, to decode, `gather_end`: whole updated weights (stages 1 and
-             // 2, and units that persist), beside the next step's first layers.
-             .refresh = [&](const Op& op) { return operations_.refresh(op); }});
+    execute(plan.update, with, update_clock_);
     optimizer_.wait_for_files();
     result.predicted += volume(plan.update, plan.volumes);
-    context_.gradient_reduce.errors().commit(t, context_.compute().handle());
-    ++progress.version;
-    hold_refreshed();
+    context_.collectives.gradients.errors().commit(with.t, context_.compute().handle());
+    progress.resident = ++progress.version;
     codecs_.choose_widths();
   }
   end(result);
@@ -153,7 +124,7 @@ void TrainingStep::end(StepResult& result) {
   updated_in_backward_ = times.update;
   if (result.skipped) {
     ++context_.recorder.counters["nonfinite_steps"];
-    context_.gradient_reduce.errors().discard();
+    context_.collectives.gradients.errors().discard();
   }
   LossScale next = loss_scale_;
   result.exhausted = !next.update(result.skipped);
@@ -162,22 +133,18 @@ void TrainingStep::end(StepResult& result) {
   files_.end_step();
 }
 
-void TrainingStep::execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers) {
-  handlers.wait_for_earlier = [&](const Op& op) { operations_.wait_for_earlier(op, clock); };
+void TrainingStep::execute(const Schedule& schedule, const StepRun& with, StepClock& clock) {
   optimizer_.prefetch_weights(schedule);
-  context_.executor.execute(schedule, handlers, clock);
+  context_.executor.execute(
+      schedule, [&](const Op& op) { operations_.wait_for_earlier(op, clock); },
+      [&](const Op& op) { return operations_.run(op, with); }, clock);
 }
 
 void TrainingStep::gather_initial() {
-  if (std::exchange(context_.progress.gathered_initial, true)) return;
-  execute(context_.plan.step.initial, clock_,
-          {.refresh = [&](const Op& op) { return operations_.refresh(op); }});
-  hold_refreshed();
-}
-
-void TrainingStep::hold_refreshed() {
   Progress& progress = context_.progress;
-  if (context_.options.refreshes_differences()) progress.secondary_version = progress.version;
+  if (progress.resident == progress.version) return;
+  execute(context_.plan.step.initial, {}, clock_);
+  progress.resident = progress.version;
 }
 
 double TrainingStep::evaluate(const Batch& batch) {
@@ -185,31 +152,9 @@ double TrainingStep::evaluate(const Batch& batch) {
   codecs_.apply();
   gather_initial();
   const Progress& progress = context_.progress;
-  const bool secondary_valid = progress.secondary_version == progress.version;
-  const BatchSource source = [&](std::size_t) { return batch; };
-  execute(context_.plan.step.evaluation.when(secondary_valid), clock_,
-          {.gather = [&](const Op& op) { return operations_.gather(op, Phase::evaluation); },
-           .gather_secondary =
-               [&](const Op& op) { return operations_.gather_secondary(op, Phase::evaluation); },
-           .exchange = [&](const Op& op) { return operations_.exchange(op, Phase::evaluation); },
-           .keep_secondary = [&](const Op& op) { operations_.keep_secondary(op); },
-           .forward = [&](const Op& op) { operations_.forward(op, source, std::nullopt); }});
+  execute(context_.plan.step.evaluation.when(progress.secondary == progress.version),
+          {.batch = [&](std::size_t) { return batch; }}, clock_);
   return wait_for_loss();
-}
-
-bool TrainingStep::updates_in_backward() const { return context_.plan.step.input.slabs.enabled(); }
-
-Finish TrainingStep::reduce(const Op& op) {
-  Finish finish = operations_.reduce(op);
-  if (!updates_in_backward()) return finish;
-  return [this, &op, finish = std::move(finish)](StreamHandle end) {
-    finish(end);
-    const Timed scope(context_.recorder.timers, Category::optimizer);
-    for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
-      const bool whole = ends_shard(segment, context_.units()[segment.unit]);
-      if (whole) norm_.start(segment.unit, gradient_scale(), end);
-    }
-  };
 }
 
 void TrainingStep::start_norm() {
@@ -257,8 +202,8 @@ void TrainingStep::set_loss_scale(const LossScale::State& state) {
   const double factor = state.scale / loss_scale_.value();
   loss_scale_.restore(state);
   if (factor == 1.0) return;
-  context_.gradient_reduce.errors().rescale(static_cast<float>(factor),
-                                            context_.compute().handle());
+  context_.collectives.gradients.errors().rescale(static_cast<float>(factor),
+                                                  context_.compute().handle());
 }
 
 UpdateTimes TrainingStep::read_update_times() const {

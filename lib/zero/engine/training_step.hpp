@@ -2,8 +2,8 @@
 // of the gradients and that of the update. Between them comes the decision that needs all
 // gradients: their norm, whether the step is skipped, and how much is clipped. The schedules say
 // which layer comes when (lib/zero/plan/schedule.hpp), the executor makes streams wait,
-// StepOperations moves weights and gradients. Owns the loss scale, the norm's sums and the clocks.
-// Collective: every rank calls every function, in one order.
+// StepOperations says what each operation does. Owns the loss scale, the norm's sums and the
+// clocks. Collective: every rank calls every function, in one order.
 #pragma once
 
 #include <cstddef>
@@ -78,17 +78,10 @@ class TrainingStep {
   StepResult begin();
   /// Counts and the next loss scale, after its last.
   void end(StepResult& result);
-  /// Gathers, before the first use, the weights that stay whole: at stages 1 and 2, and of units
-  /// that persist.
+  /// Gathers the weights that stay whole, at stages 1 and 2 and of units that persist, where they
+  /// do not hold the current version: before the first use, and after other weights were set.
   void gather_initial();
-  /// Notes that the resident weights hold the current version, where weight differences are added
-  /// to them.
-  void hold_refreshed();
-  void execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers);
-  [[nodiscard]] bool updates_in_backward() const;
-  /// Reduces a bucket and, where units are updated during backward, sums the squares of those that
-  /// it completes: the update that follows frees their gradients.
-  Finish reduce(const Op& op);
+  void execute(const Schedule& schedule, const StepRun& with, StepClock& clock);
   /// Enqueues the sums of squares of the mean gradient on the compute stream.
   void start_norm();
   /// The loss since it was last taken, and whatever else the compute stream was to bring: the
@@ -107,10 +100,10 @@ class TrainingStep {
   RankMemory& memory_;
   RankOptimizer& optimizer_;
   CodecController& codecs_;
-  StepOperations operations_;
   LossScale loss_scale_;
   FileCounters files_;
   GradientNorm norm_;
+  StepOperations operations_;
   Buffer loss_;      ///< one double that the compute stream brings to the host
   StepClock clock_;  ///< of the gradients
   StepClock update_clock_;

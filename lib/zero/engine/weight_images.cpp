@@ -32,10 +32,8 @@ bool WeightImages::has(std::size_t unit) const {
 void WeightImages::encode(std::size_t unit, ConstView shard, std::uint64_t version,
                           StreamHandle on) {
   if (!has(unit)) return;
-  // The plans of a unit's phases differ in their label only.
-  context_.weight_gather.global(unit, Phase::forward)
-      .encode_image(shard, kept_[unit].memory.span(), on,
-                    weight_draws(context_.options.seed, version, unit));
+  context_.collectives.weights.whole(unit).encode_image(
+      shard, kept_[unit].memory.span(), on, weight_draws(context_.options.seed, version, unit));
   ++context_.recorder.counters["weight_images_encoded"];
   set_kept(unit, version);
 }
@@ -81,12 +79,10 @@ void ImageUpdates::prepare(OptimizerShard& shard, std::size_t unit, const UnitAr
                            std::byte* memory, Chunks chunks) {
   if (!shard.encodes()) return;
   const std::vector<codec::CodecSpec>& codecs = context_.plan.codecs.weights(unit);
-  // The plans of a unit's phases differ in their label only.
-  const Phase phase = gather_phases(context_.options, context_.units()[unit]).front();
   for (std::size_t i = 0; i < codecs.size(); ++i) {
     const auto format = image_format(codecs[i], context_.options.compute);
     if (!format) continue;
-    const collective::AllGather& gather = context_.weight_gather.global(unit, phase, i);
+    const collective::AllGather& gather = context_.collectives.weights.whole(unit, i);
     const codec::Codec codec(codecs[i], context_.options.compute);
     images_[unit][i] = shard.add_image(context_.model.units()[unit], unit, arrays, *format,
                                        ranges_of((gather.*chunks)(), codec, memory));

@@ -35,7 +35,7 @@ class WeightImages {
   /// Whether gathers of the unit start from an image, with its codec in force.
   [[nodiscard]] bool has(std::size_t unit) const;
   /// Makes the unit's image of weights of `version` from `shard`, on `on`: the own shard (fp32), as
-  /// weight_gather() gathers it. Nothing where the unit has none. Counted.
+  /// the unit's all-gather sends it. Nothing where the unit has none. Counted.
   void encode(std::size_t unit, ConstView shard, std::uint64_t version, StreamHandle on);
   /// The unit's image of weights of `version`, for a gather that starts on `on`; made there first
   /// where what is kept is another.

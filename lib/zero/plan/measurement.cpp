@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/codec/codec.hpp"
-#include "lib/zero/plan/collective_descriptions.hpp"
+#include "lib/zero/plan/collectives.hpp"
 
 namespace zeropp::zero {
 
@@ -25,17 +25,19 @@ MeasurementMemory measurement_memory(const Options& options, const CodecTable& c
                                      const std::vector<Bucket>& buckets,
                                      const comm::JobShape& job) {
   MeasurementMemory memory;
-  for (std::size_t u = 0; u < partitions.size(); ++u) {
-    const std::size_t shard = partitions[u].shard;
-    for (const codec::CodecSpec& spec : codecs.weights(u)) {
-      memory.image = std::max(memory.image, codec::Codec(spec, options.compute).wire_bytes(shard));
-    }
-    memory.decoded = std::max(memory.decoded, shard * size_of(options.compute));
-    memory.shards += shard * sizeof(float);
+  for_each_weight_collective(options, codecs, partitions, [&](const Collective& made) {
+    if (made.key.transfer != Transfer::weights) return;
+    const codec::Codec codec(made.gather().codec, options.compute);
+    memory.image = std::max(memory.image, codec.wire_bytes(partitions[made.key.index].shard));
+  });
+  for (const UnitPartition& unit : partitions) {
+    memory.decoded = std::max(memory.decoded, unit.shard * size_of(options.compute));
+    memory.shards += unit.shard * sizeof(float);
   }
   const Options exact = exactly(options);
-  const GradientDescriptions reductions(exact, CodecTable(exact, units), partitions, buckets, job);
-  for (const BucketMemory& bucket : reductions.memory) {
+  CollectiveDescriptions reductions;
+  reductions.describe_gradients(exact, CodecTable(exact, units), partitions, buckets, job);
+  for (const BucketMemory& bucket : reductions.bucket_memory()) {
     memory.sum = std::max(memory.sum, bucket.sum);
     memory.workspace = std::max(memory.workspace, bucket.workspace);
   }

@@ -1,4 +1,5 @@
-// Names of the operations and streams of a schedule, in ranges of profilers and in plans.
+// Names of the operations, streams and phases of a schedule: in ranges of profilers, plans and
+// traces.
 #include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {
@@ -33,6 +34,22 @@ const char* name_of(OpKind kind) {
       return "update";
     case OpKind::refresh:
       return "refresh";
+  }
+  return "?";
+}
+
+const char* name_of(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::evaluation:
+      return "evaluation";
+    case Phase::update:
+      return "update";
+    case Phase::initial:
+      return "initial";
   }
   return "?";
 }

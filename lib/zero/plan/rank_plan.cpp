@@ -77,34 +77,30 @@ RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
                    const std::vector<Layer>& layers, const comm::JobShape& job,
                    const comm::JobShape& reducing)
     : units(plan_units(options, model_units, job.world.size, job.shard_groups())),
-      codecs(options, model_units),
-      weight_gathers(options, codecs, units, job),
-      reductions(options, codecs, units,
-                 plan_buckets(options, codecs, units, layers, job.sharding().world.size), reducing),
-      step(make_step_plan(options, units, layers, weight_gathers, reductions)) {
+      codecs(options, model_units) {
+  collectives.describe_weights(options, codecs, units, job);
+  std::vector<Bucket> buckets =
+      plan_buckets(options, codecs, units, layers, job.sharding().world.size);
+  collectives.describe_gradients(options, codecs, units, buckets, reducing);
+  step = make_schedules(schedule_input(options, units, layers, collectives.unit_memory(),
+                                       std::move(buckets), collectives.bucket_memory()));
   check_weight_images(options, codecs, units);
   use({std::vector<std::size_t>(units.size(), 0), std::vector<std::size_t>(units.size(), 0)});
 }
 
 void RankPlan::use(const CodecChoice& next) {
   choice = next;
-  step.volumes = {};
-  weight_gathers.add_volumes(choice, step.volumes);
-  reductions.add_volumes(choice.gradients, step.volumes);
+  step.volumes = collectives.volumes(choice, &collective::Description::bytes);
 }
 
 Volumes RankPlan::messages() const {
-  Volumes sent;
-  weight_gathers.add_messages(choice, sent);
-  reductions.add_messages(choice.gradients, sent);
-  return sent;
+  return collectives.volumes(choice, &collective::Description::messages);
 }
 
 const collective::Description* RankPlan::description(const Op& op) const {
-  if (!is_collective(op.kind)) return nullptr;
-  const OpKind kind = collective_of(op);
-  const collective::Description* found = weight_gathers.find(kind, op.index, choice);
-  if (found == nullptr) found = reductions.find(kind, op.index, choice.gradients);
+  if (sends(op.kind) == Sends::nothing) return nullptr;
+  const collective::Description* const found =
+      collectives.find(collective_of(op), op.index, choice);
   if (found == nullptr) {
     throw std::logic_error(fmt::format("nothing describes {} {}", name_of(op.kind), op.index));
   }

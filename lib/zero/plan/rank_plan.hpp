@@ -8,7 +8,7 @@
 
 #include "lib/comm/shape.hpp"
 #include "lib/zero/plan/codec_table.hpp"
-#include "lib/zero/plan/collective_descriptions.hpp"
+#include "lib/zero/plan/collectives.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 #include "lib/zero/plan/step_plan.hpp"
@@ -40,11 +40,12 @@ struct RankPlan {
 
   std::vector<UnitPartition> units;
   CodecTable codecs;
-  WeightDescriptions weight_gathers;
-  GradientDescriptions reductions;
+  CollectiveDescriptions collectives;
   StepPlan step;
   CodecChoice choice;  ///< in force
 
+  [[nodiscard]] const std::vector<Bucket>& buckets() const { return step.input.buckets; }
+  [[nodiscard]] bool updates_in_backward() const { return step.input.slabs.enabled(); }
   /// Puts the codecs of `next` into force: description() and step.volumes are then theirs.
   void use(const CodecChoice& next);
   /// Messages that this rank sends in one run of each collective, with the codecs in force.

@@ -40,6 +40,35 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::refresh) + 1;
 
+/// What operations of a kind send: they are collectives, or send nothing.
+enum class Sends : std::uint8_t { nothing, weights, gradients };
+constexpr Sends sends(OpKind kind) {
+  switch (kind) {
+    case OpKind::gather:
+    case OpKind::gather_secondary:
+    case OpKind::exchange:
+    case OpKind::refresh:
+      return Sends::weights;
+    case OpKind::reduce:
+    case OpKind::gather_sum:
+    case OpKind::reduce_over_replicas:
+    case OpKind::gather_over_replicas:
+      return Sends::gradients;
+    case OpKind::keep_secondary:
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::clear_gradients:
+    case OpKind::end_reduce:
+    case OpKind::update:
+      break;
+  }
+  return Sends::nothing;
+}
+
+/// What an operation is part of: `update`: what follows the gradients; `initial`: what comes before
+/// the first step, of weights that no rank holds whole. The trace counts collectives by it.
+enum class Phase : std::uint8_t { forward, backward, evaluation, update, initial };
+
 /// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on
 /// `gather_end` and `reduce_end`: the next one starts while this one is on its way.
 enum class StreamId : std::uint8_t {
@@ -68,6 +97,7 @@ constexpr StreamId ends_on(StreamId id) {
 
 /// Names that profilers and timelines show.
 const char* name_of(OpKind kind);
+const char* name_of(Phase phase);
 const char* name_of(StreamId id);
 
 inline constexpr std::size_t kNoMemory = static_cast<std::size_t>(-1);
@@ -77,9 +107,8 @@ struct Op {
   std::size_t index;  ///< unit, layer or bucket
   std::size_t micro_step = 0;
   StreamId stream = StreamId::compute;
-  bool backward_phase = false;
+  Phase phase = Phase::forward;
   bool first_sum = false;  ///< reduce: the first of its bucket in the step, which replaces
-  bool initial = false;    ///< refresh: before the first step, of weights that no rank holds whole
   std::size_t bytes = 0;   ///< memory that the operation takes in the arena, workspace included
   /// Arena offset of what it makes (weights, gradients, sum). A reduction has none where its sum
   /// goes straight into the gradient shard: reduces_into_shard() in schedule.cpp decides that.

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "lib/collective/description.hpp"
-#include "lib/zero/plan/collective_plans.hpp"
+#include "lib/zero/plan/collectives.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::zero {

@@ -65,13 +65,4 @@ StepPlan make_schedules(ScheduleInput input) {
   return plan;
 }
 
-StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
-                        const std::vector<Layer>& layers, const WeightDescriptions& weights,
-                        const GradientDescriptions& gradients) {
-  std::vector<UnitMemory> workspaces(units.size());
-  weights.add_memory(workspaces);
-  return make_schedules(schedule_input(options, units, layers, std::move(workspaces),
-                                       gradients.buckets, gradients.memory));
-}
-
 }  // namespace zeropp::zero

@@ -1,11 +1,10 @@
 // All that is decided before the first step: the schedules, for every state that a step can find,
-// and what they move and take. Made once from the options and the collectives' descriptions.
+// and what they move and take. Made once, from the options and the workspaces of the collectives.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "lib/zero/plan/collective_descriptions.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/schedule.hpp"
 #include "lib/zero/plan/volume.hpp"
@@ -40,13 +39,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
                              const std::vector<Layer>& layers, std::vector<UnitMemory> workspaces,
                              std::vector<Bucket> buckets, std::vector<BucketMemory> bucket_memory);
 
-/// The schedules alone: without volumes.
+/// The schedules alone: without volumes, which depend on the codecs in force (RankPlan::use()).
 StepPlan make_schedules(ScheduleInput input);
-
-/// Plan of the collectives that the descriptions describe. It has no volumes, which depend on the
-/// codecs in force (RankPlan::use()).
-StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
-                        const std::vector<Layer>& layers, const WeightDescriptions& weights,
-                        const GradientDescriptions& gradients);
 
 }  // namespace zeropp::zero

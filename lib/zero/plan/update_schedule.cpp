@@ -39,28 +39,28 @@ class Workspaces {
 
 Op update_of(const ScheduleInput& input, std::size_t unit) {
   Op op{OpKind::update, unit};
+  op.phase = Phase::update;
   if (input.preset.shard_parameters) op.stream = StreamId::update;
   return op;
 }
 
-Op refresh_of(const ScheduleInput& input, std::size_t unit) {
+Op refresh_of(const ScheduleInput& input, std::size_t unit, Phase phase) {
   Op op{OpKind::refresh, unit};
+  op.phase = phase;
   op.stream = StreamId::gather;
   op.bytes = input.unit_memory[unit].refresh_workspace;
   return op;
 }
 
 /// Refreshes whole weights from the shards that were updated, or initialised: at stages 1 and 2,
-/// and of units that persist at stage 3. `ops`: the updates, by unit, or nothing. `initial`: before
-/// the first step. The workspaces of two refreshes lie side by side: one is encoded while the one
-/// before it is sent or decoded.
-Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, bool initial) {
+/// and of units that persist at stage 3. `ops`: the updates, by unit, or nothing. The workspaces of
+/// two refreshes lie side by side: one is encoded while the one before it is sent or decoded.
+Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, Phase phase) {
   Workspaces workspaces(2);
   const bool updated = !ops.empty();
   for (std::size_t unit = 0; unit < input.units.size(); ++unit) {
     if (!is_refreshed(input.preset, input.units[unit])) continue;
-    Op op = refresh_of(input, unit);
-    op.initial = initial;
+    Op op = refresh_of(input, unit, phase);
     if (updated) op.waits_on = {unit};
     op.workspace = workspaces.allocate(op.bytes, op.waits_on);
     workspaces.add(ops.size(), op.workspace);
@@ -81,7 +81,7 @@ Schedule update_and_refresh_all(const ScheduleInput& input) {
       ops.push_back(std::move(update));
       continue;
     }
-    Op refresh = refresh_of(input, unit);
+    Op refresh = refresh_of(input, unit, Phase::update);
     refresh.workspace = update.workspace = workspaces.allocate(refresh.bytes, update.waits_on);
     refresh.waits_on = {ops.size()};
     ops.push_back(std::move(update));
@@ -98,9 +98,11 @@ Schedule make_update_schedule(const ScheduleInput& input) {
   std::vector<Op> ops;
   for (std::size_t unit = 0; !input.slabs.enabled() && unit < input.units.size(); ++unit)
     ops.push_back(update_of(input, unit));
-  return refresh_all(input, std::move(ops), false);
+  return refresh_all(input, std::move(ops), Phase::update);
 }
 
-Schedule make_initial_schedule(const ScheduleInput& input) { return refresh_all(input, {}, true); }
+Schedule make_initial_schedule(const ScheduleInput& input) {
+  return refresh_all(input, {}, Phase::initial);
+}
 
 }  // namespace zeropp::zero

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "lib/collective/description.hpp"
 #include "lib/comm/traffic.hpp"
 #include "lib/zero/plan/schedule.hpp"
 
@@ -22,31 +21,13 @@ struct Volumes {
   [[nodiscard]] const std::vector<comm::Bytes>& operator[](OpKind kind) const {
     return by_kind.at(static_cast<std::size_t>(kind));
   }
-
-  /// Sets the volumes of `count` units or buckets, of every kind that `describe(kind, index)` knows
-  /// for any of them, to the bytes or the messages (`value`) of its description. `describe` returns
-  /// a pointer, which is null where there is no such collective; that one sends nothing.
-  template <class Describe>
-  void add(std::size_t count, comm::Bytes collective::Description::*value,
-           const Describe& describe) {
-    for (std::size_t kind = 0; kind < kOpKinds; ++kind) {
-      for (std::size_t index = 0; index < count; ++index) {
-        const collective::Description* const described = describe(static_cast<OpKind>(kind), index);
-        if (described == nullptr) continue;
-        by_kind.at(kind).resize(count);
-        by_kind.at(kind)[index] = described->*value;
-      }
-    }
-  }
 };
 
 /// Kind of the collective that `op` runs, where it runs one: an initial refresh is a gather of
 /// whole weights, every other operation is of its own kind.
 constexpr OpKind collective_of(const Op& op) {
-  return op.kind == OpKind::refresh && op.initial ? OpKind::gather : op.kind;
+  return op.kind == OpKind::refresh && op.phase == Phase::initial ? OpKind::gather : op.kind;
 }
-/// Whether operations of that kind are collectives.
-bool is_collective(OpKind kind);
 
 /// Bytes that this rank sends in one run of `op`. Throws std::out_of_range for a collective that
 /// `volumes` does not have.

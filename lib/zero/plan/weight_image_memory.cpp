@@ -10,7 +10,7 @@
 #include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
 #include "lib/collective/description.hpp"
-#include "lib/zero/plan/collective_plans.hpp"
+#include "lib/zero/plan/collectives.hpp"
 
 namespace zeropp::zero {
 
@@ -76,21 +76,17 @@ std::size_t weight_image_table_memory(const Options& options, const optim::Kept&
                                       std::size_t shard_rank) {
   if (!optim::writes_images(kept.states)) return 0;
   std::size_t bytes = 0;
-  for (std::size_t u = 0; u < units.size(); ++u) {
+  for_each_weight_collective(options, codecs, units, [&](const Collective& made) {
+    if (made.key.transfer != Transfer::weights) return;
+    const UnitPartition& unit = units[made.key.index];
     const bool writes =
-        units[u].persistent ? updates_encode_refreshes(options) : keeps_weight_images(options);
-    if (!writes) continue;
-    const std::size_t shard = shard_rank * units[u].shard;
-    for (const codec::CodecSpec& spec : codecs.weights(u)) {
-      if (!image_format(spec, options.compute)) continue;
-      const collective::AllGatherPlan plan = weight_gather(options, units[u], spec, Phase::forward);
-      for (const collective::Chunk& chunk :
-           collective::image_chunks(options.all_gather_algorithm, plan)) {
-        const std::size_t begin = shard + chunk.first;
-        bytes += table_bytes(model_units[u], begin, begin + chunk.length);
-      }
+        unit.persistent ? updates_encode_refreshes(options) : keeps_weight_images(options);
+    if (!writes || !image_format(made.gather().codec, options.compute)) return;
+    for (const collective::Chunk& chunk : collective::image_chunks(made.algorithm, made.gather())) {
+      const std::size_t begin = shard_rank * unit.shard + chunk.first;
+      bytes += table_bytes(model_units[made.key.index], begin, begin + chunk.length);
     }
-  }
+  });
   return bytes;
 }
 

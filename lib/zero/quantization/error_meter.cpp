@@ -9,14 +9,14 @@ namespace zeropp::zero {
 
 namespace {
 
-std::vector<std::vector<codec::Codec>> weight_codecs(const CodecTable& table, std::size_t units,
-                                                     Dtype compute, Backend backend) {
-  std::vector<std::vector<codec::Codec>> codecs(units);
-  for (std::size_t u = 0; u < units; ++u) {
-    for (const codec::CodecSpec& spec : table.weights(u)) {
-      codecs[u].push_back(codec::Codec(spec, compute, backend).rounding());
-    }
-  }
+std::vector<std::vector<codec::Codec>> weight_codecs(const Options& options, const RankPlan& plan,
+                                                     Backend backend) {
+  std::vector<std::vector<codec::Codec>> codecs(plan.units.size());
+  for_each_weight_collective(options, plan.codecs, plan.units, [&](const Collective& made) {
+    if (made.key.transfer != Transfer::weights) return;
+    const codec::Codec codec(made.gather().codec, made.gather().memory, backend);
+    codecs[made.key.index].push_back(codec.rounding());
+  });
   return codecs;
 }
 
@@ -33,13 +33,13 @@ ErrorMeter::ErrorMeter(const Options& options, const std::vector<Unit>& units, c
       control_(control),
       device_(device),
       recorder_(recorder),
-      planned_(measurement_memory(options, plan.codecs, units, plan.units, plan.reductions.buckets,
+      planned_(measurement_memory(options, plan.codecs, units, plan.units, plan.buckets(),
                                   groups.shape())),
-      weight_codecs_(weight_codecs(plan.codecs, units.size(), options.compute, device.backend)),
+      weight_codecs_(weight_codecs(options, plan, device.backend)),
       image_(planned_.image, device.memory),
       decoded_(planned_.decoded, device.memory),
-      exact_(exactly(options), CodecTable(exactly(options), units), plan.units,
-             plan.reductions.buckets, groups, uncounted_, device),
+      exact_(exactly(options), CodecTable(exactly(options), units), plan.units, plan.buckets(),
+             groups, uncounted_, device),
       sum_(planned_.sum, device.memory),
       workspace_(planned_.workspace, device.memory) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -110,7 +110,7 @@ void ErrorMeter::reduce(std::size_t bucket, std::span<const View> gradients, boo
   const Bucket& parts = exact_.buckets()[bucket];
   const View sum = sum_.view(parts.count(), Dtype::fp32);
   const ConstView sums = sum;
-  exact_.start(bucket, gradients, sum, workspace_.span(), stream, /*key=*/0);
+  exact_.start(bucket, gradients, sum, {workspace_.span(), stream});
   exact_.finish(bucket, stream);
   std::size_t at = 0;
   for (const Segment& segment : parts.segments) {

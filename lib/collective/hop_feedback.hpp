@@ -1,6 +1,7 @@
-// Encoding of what a hop of a collective sends, with error feedback or without. A plan reserves a
-// hop's scratch in its workspace and owns the HopEncode; the errors are the caller's
-// (error_feedback.hpp). Work is enqueued on the stream of each call.
+// Error feedback in a hop of a collective: the hop's values are encoded with what earlier encodings
+// lost of them. A plan reserves a hop's scratch in its workspace and owns the HopFeedback, where it
+// feeds back; the errors are the caller's (error_feedback.hpp). Work is enqueued on the stream of
+// each call.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,6 @@
 
 namespace zeropp::collective {
 
-/// Layout of `length` values in a row that are encoded together, in whole blocks.
-codec::Layout padded_layout(std::size_t length, std::size_t block);
-
 /// Path of a plan with these hops as the trace shows it: "composed+feedback:intra,inter",
 /// "feedback:intra"; `path` itself where none of them feeds back.
 std::string feedback_path(std::string_view path, const std::optional<Feedback>& feedback,
@@ -35,11 +33,13 @@ struct HopSpace {
 HopSpace reserve_hop(WorkspacePlan& space, const std::optional<Feedback>& feedback, int hop,
                      std::size_t parts, std::size_t count, const codec::Layout& largest);
 
-/// Encoder of a hop, with feedback or without.
-class HopEncode {
+class HopFeedback {
  public:
-  /// `errors`: null without feedback; with it `space` is the scratch that reserve_hop() gave.
-  HopEncode(codec::Codec codec, HopErrors* errors, float beta, const HopSpace& space);
+  /// Feedback of a hop that is planned (arguments as of ErrorFeedback::add_hop()); nothing where
+  /// `feedback` leaves it out. `space`: what reserve_hop() gave.
+  static std::optional<HopFeedback> planned(const std::optional<Feedback>& feedback, int hop,
+                                            std::size_t parts, std::size_t count,
+                                            const codec::Codec& codec, const HopSpace& space);
 
   /// Begins and ends the encode() calls of a run. `workspace`: what the plan reserved from.
   void begin(std::byte* workspace, StreamHandle stream);
@@ -50,9 +50,10 @@ class HopEncode {
   void encode(ConstView values, const codec::Layout& layout, std::size_t values_stride,
               std::size_t first, codec::WireImages out, StreamHandle stream,
               const codec::Draw& draw) const;
-  [[nodiscard]] bool feeds_back() const { return errors_ != nullptr; }
 
  private:
+  HopFeedback(codec::Codec codec, HopErrors& errors, float beta, const HopSpace& space);
+
   codec::Codec codec_;
   HopErrors* errors_;
   float beta_;

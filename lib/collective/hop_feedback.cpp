@@ -1,16 +1,8 @@
-#include "lib/collective/hop_encode.hpp"
+#include "lib/collective/hop_feedback.hpp"
 
 #include <utility>
 
-#include "lib/base/checked.hpp"
-
 namespace zeropp::collective {
-
-codec::Layout padded_layout(std::size_t length, std::size_t block) {
-  auto layout = codec::Layout::contiguous(length);
-  layout.padded = round_up(length, block);
-  return layout;
-}
 
 std::string feedback_path(std::string_view path, const std::optional<Feedback>& feedback,
                           std::initializer_list<int> hops) {
@@ -31,26 +23,28 @@ HopSpace reserve_hop(WorkspacePlan& space, const std::optional<Feedback>& feedba
   return {.scratch = space.reserve(scratch), .rows = space.reserve(rows)};
 }
 
-HopEncode::HopEncode(codec::Codec codec, HopErrors* errors, float beta, const HopSpace& space)
-    : codec_(std::move(codec)), errors_(errors), beta_(beta), space_(space) {}
+HopFeedback::HopFeedback(codec::Codec codec, HopErrors& errors, float beta, const HopSpace& space)
+    : codec_(std::move(codec)), errors_(&errors), beta_(beta), space_(space) {}
 
-void HopEncode::begin(std::byte* workspace, StreamHandle stream) {
-  if (errors_ == nullptr) return;
+std::optional<HopFeedback> HopFeedback::planned(const std::optional<Feedback>& feedback, int hop,
+                                                std::size_t parts, std::size_t count,
+                                                const codec::Codec& codec, const HopSpace& space) {
+  if (!feedback) return {};
+  HopErrors* const errors = feedback->errors->add_hop(hop, parts, count);
+  if (errors == nullptr) return {};
+  return HopFeedback(codec, *errors, feedback->options.beta, space);
+}
+
+void HopFeedback::begin(std::byte* workspace, StreamHandle stream) {
   workspace_ = workspace;
   open_ = errors_->open(workspace_ + space_.rows, stream);
 }
 
-void HopEncode::end(StreamHandle stream) {
-  if (errors_ != nullptr) errors_->close(workspace_ + space_.rows, stream);
-}
+void HopFeedback::end(StreamHandle stream) { errors_->close(workspace_ + space_.rows, stream); }
 
-void HopEncode::encode(ConstView values, const codec::Layout& layout, std::size_t values_stride,
-                       std::size_t first, codec::WireImages out, StreamHandle stream,
-                       const codec::Draw& draw) const {
-  if (errors_ == nullptr) {
-    codec_.encode(values, layout, out, stream, draw);
-    return;
-  }
+void HopFeedback::encode(ConstView values, const codec::Layout& layout, std::size_t values_stride,
+                         std::size_t first, codec::WireImages out, StreamHandle stream,
+                         const codec::Draw& draw) const {
   // The strides of values are multiples of a part's; those of errors the same multiples of a row's.
   codec::Errors errors = open_;
   errors.current += first;
