@@ -29,8 +29,8 @@ class Restart(zpp.TestCase):
         super().setUp()
         self.kept = self.out / "checkpoints"
 
-    def run_to(self, steps, *words, ranks=4, code=zpp.OK):
-        result = self.train(ranks, "--train-iters", steps, *words)
+    def run_to(self, steps, *words, ranks=4, code=zpp.OK, apart=False):
+        result = self.train(ranks, "--train-iters", steps, *words, apart=apart)
         self.assertEqual(result.code, code, result)
         return result
 
@@ -45,8 +45,8 @@ class Restart(zpp.TestCase):
         steps, evaluations = groups["steps"], groups["evaluations"]
         return root["parameters_hash"], steps["loss"], steps["grad_norm"], evaluations["loss"]
 
-    def check_restart(self, *words):
-        """`--no-async-save` has an effect only where something is saved."""
+    def check_restart(self, *words, apart=False):
+        """`--no-async-save` has an effect only where something is saved. `apart`: in new processes, as after a job."""
         saving = [word for word in words if word == "--no-async-save"]
         words = [word for word in words if word not in saving]
         self.run_to(6, *words)
@@ -54,7 +54,7 @@ class Restart(zpp.TestCase):
         self.run_to(4, *words, *self.save("--save-interval", "2", *saving))
         begin = self.bits()
         self.assertEqual(names(self.kept), ["step-000000002", "step-000000004"])
-        result = self.run_to(6, *words, *self.both())
+        result = self.run_to(6, *words, *self.both(), apart=apart)
         self.assertIn("resuming after step 4 of 6", result.stdout)
         root, _ = self.trace()
         self.assertEqual(root["first_step"], 4)
@@ -85,11 +85,11 @@ class Restart(zpp.TestCase):
         self.assertEqual(self.trace()[0]["first_step"], 6)
 
     def test_with_all_features(self):
-        self.check_restart(*BITS)
+        self.check_restart(*BITS, apart=True)
 
     def test_at_stage_1_with_micro_steps_written_before_training_goes_on(self):
         self.check_restart("--no-async-save", "--deterministic", "--zero-stage", "1",
-                           "--gradient-accumulation-steps", "2")
+                           "--gradient-accumulation-steps", "2", apart=True)
 
     def test_with_offload(self):
         """Of the optimizer: the checkpoint is that of a run without, which goes on from it as well."""
@@ -107,7 +107,7 @@ class Restart(zpp.TestCase):
         offload = ["--sub-group-size", 1000]
         for of in ("optimizer", "param"):
             offload += [f"--offload-{of}", "nvme", f"--offload-{of}-nvme-path", self.folder]
-        self.check_restart(*BITS, *offload, "--offload-param-max-in-cpu", 2000)
+        self.check_restart(*BITS, *offload, "--offload-param-max-in-cpu", 2000, apart=True)
         self.run_to(8, *BITS)
         whole = self.bits()[0]
         for index, words in enumerate(([], offload)):

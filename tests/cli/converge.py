@@ -77,15 +77,17 @@ PYTHON = {"f": float, "u": int, "S": str}
 
 
 class Converge(zpp.TestCase):
-    def start(self, matrix, *words, ranks=4):
+    def command(self, matrix, *words):
         path = matrix if isinstance(matrix, pathlib.Path) else self.write_json("matrix.json", matrix)
-        process = zpp.launch([(ranks, [PROGRAM, "--config", path, "--output", self.out, *words])], cwd=self.folder,
-                             patient=True)
+        return [PROGRAM, "--config", path, "--output", self.out, *words]
+
+    def start(self, matrix, *words, ranks=4):
+        process = zpp.launch([(ranks, self.command(matrix, *words))], cwd=self.folder, patient=True)
         self.addCleanup(process.stop)
         return process
 
     def converge(self, matrix, *words, ranks=4):
-        return self.start(matrix, *words, ranks=ranks).end(timeout=100)
+        return zpp.run(ranks, self.command(matrix, *words), cwd=self.folder, timeout=100)
 
     def trace(self):
         return zpp.read_trace(self.out / "converge.h5")
