@@ -189,6 +189,7 @@ class Ranks:
     """Ranks that run one program after the other (tests/tools/standing_ranks.cpp): to start them takes longer than most
     programs do."""
 
+    PROGRAMS = ("zpp_train", "zpp_sweep", "zpp_fabric", "zpp_converge")
     idle = collections.defaultdict(list)  # by their number
 
     def __init__(self, ranks):
@@ -264,12 +265,12 @@ NCCL_JOB = threading.Lock()
 
 
 def run(ranks, command, cwd=None, timeout=DEADLINE, apart=False, **options):
-    """Runs zpp_train, zpp_sweep, zpp_fabric or zpp_converge to its end: in ranks that ran others before, or in processes
-    of its own where it is to be `apart`, has options of launch(), or runs on GPUs (over NCCL one at a time), where a
-    process has routes and a peak of memory for all its life."""
+    """Runs a program to its end: one of Ranks.PROGRAMS in ranks that ran others before, unless it is to be `apart`, has
+    options of launch(), or runs on GPUs, where a process has routes and a peak of memory for all its life. Over NCCL one
+    at a time."""
     words = list(map(str, command))
     on_host = BACKEND == "host" and ("--backend" not in words or words[words.index("--backend") + 1] == "host")
-    if on_host and not apart and not options:
+    if on_host and os.path.basename(words[0]) in Ranks.PROGRAMS and not apart and not options:
         return Ranks.run(ranks, words, cwd, timeout)
     with NCCL_JOB if "nccl" in words else contextlib.nullcontext():
         return launch([(ranks, words)], cwd=cwd, **options).end(timeout)

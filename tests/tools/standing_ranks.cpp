@@ -1,11 +1,12 @@
 // tool: link=zeropp_app_train,zeropp_app_sweep,zeropp_app_fabric,zeropp_app_converge
-// Ranks that run one program after the other, as tests/support/zpp.py asks for them: to start ranks takes a hundred times
-// as long as to train a tiny model.
+// Ranks that run one program after the other, as tests/support/zpp.py asks for them: to start ranks
+// takes a hundred times as long as to train a tiny model.
 //   standing_ranks SOCKET
-// Each rank connects to this Unix socket and writes its number and a newline. A call comes as the number of the bytes that
-// follow and a newline, then words that end with a zero byte: the folder to run in, a file for standard output and one for
-// standard error, which all ranks append to, and argv. The answer is the exit code and a newline. At the end of the
-// connection the rank ends. A call that ends the job ends these ranks too, without an answer.
+// Each rank connects to this Unix socket and writes its number and a newline. A call comes as the
+// number of the bytes that follow and a newline, then words that end with a zero byte: the folder
+// to run in, a file for standard output and one for standard error, which all ranks append to, and
+// argv. The answer is the exit code and a newline. At the end of the connection the rank ends. A
+// call that ends the job ends these ranks too, without an answer.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -61,7 +62,8 @@ int connect_to(const std::string& path) {
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   const int connection = succeeded(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
-  succeeded(::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), path.c_str());
+  succeeded(::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+            path.c_str());
   return connection;
 }
 
