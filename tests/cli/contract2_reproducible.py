@@ -1,4 +1,4 @@
-# ctest: name=contract2_reproducible cuda=mpi,nccl labels=cli timeout=120 processors=4
+# ctest: name=contract2_reproducible cuda=mpi,nccl labels=cli timeout=300 processors=4
 """Two runs, each in processes of its own, give the same bits: with `deterministic`, and with the quantized collectives
 always."""
 

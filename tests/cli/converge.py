@@ -1,4 +1,4 @@
-# ctest: name=converge labels=cli timeout=120 processors=4
+# ctest: name=converge labels=cli timeout=300 processors=4
 """zpp_converge runs a matrix of settings and seeds, keeps each run as it ends, goes on where a job was ended, and
 writes one trace; a matrix that means nothing is refused with a line that says where."""
 

@@ -1,4 +1,4 @@
-# ctest: name=summarize timeout=240 labels=cli processors=2
+# ctest: name=summarize timeout=300 labels=cli processors=2
 """zpp-validate summarize and zpp_plan report read the trace of every program that there is, and say of each what they
 must; what is wrong with names, units or completeness is INVALID, and the others are still looked at."""
 

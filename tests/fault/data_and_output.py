@@ -1,4 +1,4 @@
-# ctest: name=data_and_output labels=fault timeout=120 processors=2
+# ctest: name=data_and_output labels=fault timeout=300 processors=2
 """Data files and output folders that cannot be used: one line, the right exit code, nothing of others
 touched, nothing left half written."""
 

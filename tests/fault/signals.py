@@ -1,4 +1,4 @@
-# ctest: name=signals labels=fault timeout=120 processors=3
+# ctest: name=signals labels=fault timeout=300 processors=3
 """Signals. SIGINT and kill: all ranks end at once, one line, no file under the final name. SIGUSR1 and SIGTERM: all
 ranks end at a step boundary with a valid trace of the steps done, exit code 85. What Open MPI's launcher makes of the
 signals that it gets itself is in docs/operators/ending.md."""

@@ -1,4 +1,4 @@
-# ctest: name=sweep_signals labels=fault timeout=120 processors=3
+# ctest: name=sweep_signals labels=fault timeout=300 processors=3
 """A sweep that a signal ends between two rows: trace and JSON have the rows done, the verdict says INVALID:
 interrupted, the exit code is 85 after SIGUSR1 and SIGTERM, 130 after SIGINT. The same where memory lacks, with code
 3."""

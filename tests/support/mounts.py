@@ -84,4 +84,5 @@ class MountCase(zpp.TestCase):
     def once_running(self, script):
         """Argument for inside(): `script` beside the program, from the line on."""
         done = shlex.quote(str(self.folder / "done"))
-        return f'(until [ -e {shlex.quote(str(self.go()))} ]; do sleep 0.02; done; {script}; touch {done}) 2>/dev/null &'
+        until = f"until [ -e {shlex.quote(str(self.go()))} ]; do sleep 0.02; done"
+        return f"({until}; {script}; touch {done}) 2>/dev/null &"

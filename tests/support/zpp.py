@@ -266,8 +266,8 @@ NCCL_JOB = threading.Lock()
 
 def run(ranks, command, cwd=None, timeout=DEADLINE, apart=False, **options):
     """Runs a program to its end: one of Ranks.PROGRAMS in ranks that ran others before, unless it is to be `apart`, has
-    options of launch(), or runs on GPUs, where a process has routes and a peak of memory for all its life. Over NCCL one
-    at a time."""
+    options of launch(), or runs on GPUs, where a process has routes and a peak of memory for all its life. Over NCCL
+    one at a time."""
     words = list(map(str, command))
     on_host = BACKEND == "host" and ("--backend" not in words or words[words.index("--backend") + 1] == "host")
     if on_host and os.path.basename(words[0]) in Ranks.PROGRAMS and not apart and not options:
