@@ -87,7 +87,7 @@ class Converge(zpp.TestCase):
         return process
 
     def converge(self, matrix, *words, ranks=4, **options):
-        return zpp.run(ranks, self.command(matrix, *words), cwd=self.folder, timeout=100, **options)
+        return zpp.run(ranks, self.command(matrix, *words), cwd=self.folder, **options)
 
     def trace(self):
         return zpp.read_trace(self.out / "converge.h5")

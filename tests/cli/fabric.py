@@ -26,7 +26,7 @@ class Fabric(zpp.TestCase):
     def fabric(self, ranks, *words, env=None):
         preload = [word for name, value in (env or {}).items() for word in ("-x", f"{name}={value}")]
         command = [*preload, PROGRAM, *words, *PLACE, "--output", self.out, "--json", self.folder / "fabric.json"]
-        return zpp.run(ranks, command, cwd=self.folder, timeout=120)
+        return zpp.run(ranks, command, cwd=self.folder)
 
     def found(self):
         return json.loads((self.folder / "fabric.json").read_text())

@@ -48,7 +48,7 @@ class Sweep(zpp.TestCase):
     def sweep(self, ranks, *words, **options):
         place = [] if "--backend" in words else PLACE
         command = [PROGRAM, *words, *place, "--output", self.out]
-        return zpp.run(ranks, command, cwd=self.folder, timeout=120, **options)
+        return zpp.run(ranks, command, cwd=self.folder, **options)
 
     def measured(self, ranks, *words):
         """(standard output, JSON), of a run that found nothing wrong."""

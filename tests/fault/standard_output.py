@@ -66,8 +66,8 @@ class StandardOutput(zpp.TestCase):
         trace = self.out / "train.h5"
         (self.folder / "many").mkdir()
         many = []
-        for number in range(150):  # more than Python's buffer holds
-            many.append(self.folder / "many" / f"{'n' * 60}-{number}.h5")
+        for number in range(40):  # more than Python's buffer holds
+            many.append(self.folder / "many" / f"{'n' * 240}-{number}.h5")
             many[-1].symlink_to(trace)
         table = [("", ["--help"]), (" check", ["check", "--help"]), (" check", ["check", trace]),
                  (" check", ["check", *many]), (" summarize", ["summarize", trace])]

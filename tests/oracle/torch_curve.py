@@ -60,7 +60,7 @@ class TorchCurve(zpp.TestCase):
         command = [str(zpp.BIN / "zpp_converge"), "--config", self.write_json("matrix.json", matrix),
                    "--output", self.out]
         shutil.rmtree(self.out, ignore_errors=True)
-        self.check_ok(zpp.run(2, command, cwd=self.folder, timeout=250))
+        self.check_ok(zpp.launch([(2, command)], cwd=self.folder, patient=True).end(timeout=250))
         return self.out / "converge.h5"
 
     def validate(self, *words):
