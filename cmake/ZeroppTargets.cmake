@@ -255,12 +255,13 @@ if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI")
   list(APPEND ZEROPP_MPIRUN -q --oversubscribe --bind-to none)
 endif()
 
-# Open MPI would take ob1 on a host without a fast network too, after it has asked all others: half of a launch's time.
+# Open MPI would take ob1 on a host without a fast network too, after it has asked all others: half of a launch's time. A
+# process without a launcher would start a daemon, which only a process that starts others needs.
 function(zeropp_test_environment name)
   list(JOIN ZEROPP_MPIRUN " " mpirun)
   set_property(TEST ${name} PROPERTY ENVIRONMENT
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-    OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_pml=ob1
+    OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_pml=ob1 OMPI_MCA_ess_singleton_isolated=1
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
     ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin
     ZEROPP_TEST_BIN=${PROJECT_BINARY_DIR}/tests/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}

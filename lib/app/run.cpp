@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 
-#include "kernels/core/host_runtime.hpp"
 #include "lib/app/agreement.hpp"
 #include "lib/app/app.hpp"
 #include "lib/app/command_line.hpp"
 #include "lib/app/interrupt.hpp"
+#include "lib/app/job.hpp"
 #include "lib/app/registries.hpp"
 #include "lib/app/versions.hpp"
 #include "lib/base/checked.hpp"
@@ -46,7 +47,7 @@ void resolve(const App& app, const config::Machine& machine) {
   }
 }
 
-/// Runs the program between the start and the end of MPI.
+/// Runs the program on ranks that have no topology yet.
 ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
                 const CommandLine& line, const std::string& command) {
   world.control().agree(parsed);
@@ -75,7 +76,7 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
     agree_on_options();  // again: what files decided, each rank has read from its own disk
   }
   for (const std::string& warning : line.warnings) log::warn(warning);
-  const HostRuntime runtime;
+  Job::of_process()->start_host_runtime();
   return app.run(context);
 }
 
@@ -120,7 +121,7 @@ void Context::agree_on(const std::function<void()>& step) const {
 
 namespace {
 
-/// Runs the program, to the end of MPI.
+/// Runs the program, to the end of MPI where it started MPI.
 ExitCode run_program(App& app, int argc, char** argv) {
   const std::string command = trace::quote_command(argc, argv);
   CommandLine line;
@@ -139,16 +140,23 @@ ExitCode run_program(App& app, int argc, char** argv) {
     }
   }
   install_interrupt_handlers();
-  std::optional<comm::World> world;
+  std::optional<Job> own;
+  std::unique_ptr<comm::World> part;  // of a job that runs other programs too
+  comm::World* world = nullptr;
   try {
-    world.emplace(argc, argv);
+    if (Job* job = Job::of_process()) {
+      part = job->world().split(0);
+      world = part.get();
+    } else {
+      world = &own.emplace(argc, argv).world();
+    }
     return run_in(*world, app, parsed, line, command);
   } catch (const comm::AgreedError& error) {
     if (world->control().rank() == error.reporter()) log::error(error.what());
     return error.code();
   } catch (...) {
     const Error error = current_error();
-    if (!world || world->size() == 1) {
+    if (world == nullptr || world->size() == 1) {
       log::error(error.what());
       return error.code();
     }

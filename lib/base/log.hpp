@@ -6,7 +6,7 @@
 
 namespace zeropp::log {
 
-/// The name before every line, for example "zpp_train". Call once, before the first line.
+/// The name before every line, for example "zpp_train". First of all in a program: nothing is muted.
 void set_program(const std::string& name);
 /// Muted: warn() and info() print nothing (ranks other than 0).
 void set_muted(bool muted);

@@ -46,11 +46,12 @@ void write(std::string_view text) {
 }
 
 void require_written() {
-  if (first_error == 0) return;
+  const int error = std::exchange(first_error, 0);
+  if (error == 0) return;
   throw Error(ExitCode::io,
               fmt::format("cannot write to standard output: {}; what is missing there is lost: "
                           "free space, or send it elsewhere, and start again",
-                          first_error == EBADF ? "it is closed" : std::strerror(first_error)));
+                          error == EBADF ? "it is closed" : std::strerror(error)));
 }
 
 }  // namespace zeropp::standard_output

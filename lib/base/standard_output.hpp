@@ -24,7 +24,7 @@ void print(fmt::format_string<Values...> format, Values&&... values) {
   write(fmt::format(format, std::forward<Values>(values)...));
 }
 
-/// Throws Error(io) where a text could not be written.
+/// Throws Error(io) where a text could not be written since the last call of this.
 void require_written();
 
 }  // namespace zeropp::standard_output

@@ -327,7 +327,7 @@ Groups World::make_groups(const GroupOptions& options) {
 
 void World::watch(Seconds deadline, const std::filesystem::path& folder) {
   Watchdog::set_deadline(deadline);
-  if (watchdog_) watchdog_->set_folder(folder);
+  if (of_process != nullptr) of_process->set_folder(folder);
 }
 
 void World::abort(ExitCode code) {

@@ -49,15 +49,23 @@ Markov::Row Markov::make_row(std::size_t from) {
 }
 
 std::vector<std::uint8_t> Markov::make_stream() const {
+  // Draws are made before the tokens that need them: draws do not wait for each other, tokens do.
+  std::array<std::uint32_t, 256> draws{};
+  static_assert(kTokens % draws.size() == 0);
   std::vector<std::uint8_t> stream(kTokens);
   std::uint8_t token = 0;
-  for (std::size_t i = 0; i < kTokens; ++i) {
-    const Row& row = rows_[token];
-    const std::uint32_t draw = philox4x32(kKey, i, kWalk).word[0] % kTotal;
-    const auto k = std::upper_bound(row.cumulative.begin(), row.cumulative.end(), draw) -
-                   row.cumulative.begin();
-    token = row.successor[static_cast<std::size_t>(k)];
-    stream[i] = token;
+  for (std::size_t begin = 0; begin < kTokens; begin += draws.size()) {
+    for (std::size_t i = 0; i < draws.size(); ++i) {
+      draws[i] = philox4x32(kKey, begin + i, kWalk).word[0] % kTotal;
+    }
+    for (std::size_t i = 0; i < draws.size(); ++i) {
+      const Row& row = rows_[token];
+      // The first count above the draw; without a branch, which would be guessed wrong.
+      std::size_t k = 0;
+      for (const std::uint32_t count : row.cumulative) k += count <= draws[i] ? 1U : 0U;
+      token = row.successor[k];
+      stream[begin + i] = token;
+    }
   }
   return stream;
 }

@@ -24,7 +24,7 @@ WORDS = ["-b", "1K", "-e", "4K", "-f", "4", "-n", "2", "-w", "1", "-N", "8", "-a
 
 class CheckSweep(zpp.TestCase):
     def sweep(self, ranks, *words):
-        done = zpp.launch([(ranks, [PROGRAM, *words, "--output", self.out])], cwd=self.folder).end()
+        done = zpp.run(ranks, [PROGRAM, *words, "--output", self.out], cwd=self.folder)
         self.check_ok(done)
         return self.out / "sweep.h5"
 

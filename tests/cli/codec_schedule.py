@@ -107,9 +107,7 @@ class CodecSchedule(zpp.TestCase):
     def test_converge(self):
         """Runs the example, then does again what is missing, with the same result."""
         def run():
-            return self.check_ok(zpp.launch([(4, [CONVERGE, "--config", MATRIX, "--output", self.out])],
-                                            cwd=self.folder,
-                                            patient=True).end(timeout=120))
+            return self.check_ok(zpp.run(4, [CONVERGE, "--config", MATRIX, "--output", self.out], cwd=self.folder))
         self.assertIn(" 12 runs, 12 to be done", run().stdout)
         judged = zpp.check_trace(self.out / "converge.h5")
         self.assertEqual((judged.code, judged.stdout), (zpp.OK, "VALID\n"), judged)

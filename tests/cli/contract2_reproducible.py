@@ -1,5 +1,6 @@
-# ctest: name=contract2_reproducible cuda=mpi,nccl labels=cli timeout=120 processors=4
-"""Two runs give the same bits: with `deterministic`, and with the quantized collectives always."""
+# ctest: name=contract2_reproducible cuda=mpi,nccl labels=cli timeout=300 processors=4
+"""Two runs, each in processes of its own, give the same bits: with `deterministic`, and with the quantized collectives
+always."""
 
 import zpp
 
@@ -11,7 +12,7 @@ OVERLAP = ["--overlap-comm", "--gradient-accumulation-steps", "2", "--pipeline-d
 class Reproducible(zpp.TestCase):
     def bits(self, *words):
         """Everything that must repeat: parameters, losses, norms, evaluations."""
-        self.check_ok(self.train(4, *words, *OVERLAP))
+        self.check_ok(self.train(4, *words, *OVERLAP, apart=True))
         root, groups = self.trace()
         return (root["parameters_hash"], groups["steps"]["loss"], groups["steps"]["grad_norm"],
                 groups["evaluations"]["loss"])

@@ -445,7 +445,7 @@ class Effects(zpp.TestCase):
 
         def run(change):
             words = [word for item in with_flag(ALONE, *change).items() for word in item if word is not None]
-            return zpp.Process(zpp.train_command(*words, out=self.folder / change[0]), cwd=self.folder).end()
+            return self.train(1, *words, out=self.folder / change[0])
 
         traces = []
         for (flag, _), result in zip(changes, zpp.side_by_side(run, changes)):

@@ -43,7 +43,7 @@ class ConvergeText(zpp.TestCase):
         shutil.rmtree(self.out, ignore_errors=True)
         command = [PROGRAM, "--config", self.smaller(name, evaluation_batches), "--output", self.out,
                    *self.data, *words]
-        self.check_ok(zpp.launch([(ranks, command)], cwd=self.folder, patient=True).end(timeout=100))
+        self.check_ok(zpp.run(ranks, command, cwd=self.folder))
         self.check_accepted(self.out / "converge.h5")
         root, groups = zpp.read_trace(self.out / "converge.h5")
         runs = groups["runs"]
@@ -118,7 +118,7 @@ class ConvergeText(zpp.TestCase):
         """Bits are of the exchange of a step: the mean over eight, of which the first and a refresh send whole weights
         in int8."""
         command = [PROGRAM, "--config", self.differences(), "--output", self.out, *self.data, "--seeds", "[1]"]
-        self.check_ok(zpp.launch([(4, command)], cwd=self.folder, patient=True).end(timeout=100))
+        self.check_ok(zpp.run(4, command, cwd=self.folder))
         self.check_accepted(self.out / "converge.h5")
         _, groups = zpp.read_trace(self.out / "converge.h5")
         settings, runs = groups["settings"], groups["runs"]

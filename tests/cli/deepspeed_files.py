@@ -46,7 +46,7 @@ class Files(zpp.TestCase):
     def train_file(self, path, *more):
         out = self.folder / f"{path.stem}{len(more)}"
         words = [*self.words(json.loads(path.read_text())), *more]
-        return zpp.Process([zpp.TRAIN, *MODEL, "--deepspeed_config", path, *words, "--output", out]).end(), out
+        return zpp.run(1, [zpp.TRAIN, *MODEL, "--deepspeed_config", path, *words, "--output", out]), out
 
     def test_every_file_trains(self):
         table = keys_by_file()

@@ -1,4 +1,4 @@
-# ctest: name=help timeout=120 labels=cli,without-cuda
+# ctest: name=help timeout=300 labels=cli,without-cuda
 """--help of every program fits a screen and begins with examples; --help GROUP and --help-all print the rest, each
 option once."""
 

@@ -1,4 +1,4 @@
-# ctest: name=plan labels=cli timeout=180
+# ctest: name=plan labels=cli timeout=300
 """zpp_plan as a program: commands, flags that it takes and refuses, what it prints and leaves, and a plan for GPUs on a
 machine without any."""
 

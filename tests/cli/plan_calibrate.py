@@ -21,7 +21,7 @@ class Calibrate(zpp.TestCase):
     def measure(self, ranks, words, name):
         """(trace, JSON)"""
         path = self.folder / f"{name}.json"
-        self.check_ok(zpp.launch([(ranks, [*map(str, words), "--output", self.folder / name, "--json", path])]).end())
+        self.check_ok(zpp.run(ranks, [*words, "--output", self.folder / name, "--json", path]))
         (trace,) = (self.folder / name).glob("*.h5")
         return trace, path
 

@@ -1,4 +1,4 @@
-# ctest: name=plan_compare timeout=120 labels=cli processors=2
+# ctest: name=plan_compare timeout=300 labels=cli processors=2
 """zpp_plan compare has the numbers that zpp_plan, time and breakeven have alone, with a cluster file, with a GPU as it
 is sold and without either, of hybrid sharding too; it takes a DeepSpeed configuration whatever that says of ZeRO++, and
 a model by flags, name or config.json of Hugging Face."""

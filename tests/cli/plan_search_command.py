@@ -1,4 +1,4 @@
-# ctest: name=plan_search_command labels=cli timeout=120
+# ctest: name=plan_search_command labels=cli timeout=300
 """zpp_plan search with what the user has decided: what is searched, what is left out and what it says of that, its rows
 beside their configurations alone, and what it refuses."""
 

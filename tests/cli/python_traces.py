@@ -68,7 +68,7 @@ class Traces(zpp.TestCase):
         return trace
 
     def program(self, ranks, name, *words):
-        self.check_ok(zpp.launch([(ranks, [zpp.BIN / name, *words, "--output", self.out])], cwd=self.folder).end())
+        self.check_ok(zpp.run(ranks, [zpp.BIN / name, *words, "--output", self.out], cwd=self.folder))
 
     def test_run(self):
         self.check_ok(self.train(2, "--node-size", "1"))

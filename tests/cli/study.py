@@ -1,4 +1,4 @@
-# ctest: name=study timeout=120 labels=cli,nightly processors=2
+# ctest: name=study timeout=300 labels=cli,nightly processors=2
 """jobscripts/study.py without a batch system: what a study may say, which runs follow, which are missing, one run under
 mpirun with all it leaves, the table; jobscripts/submit --dry-run; the studies and systems that are shipped."""
 

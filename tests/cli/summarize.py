@@ -1,4 +1,4 @@
-# ctest: name=summarize timeout=240 labels=cli processors=2
+# ctest: name=summarize timeout=300 labels=cli processors=2
 """zpp-validate summarize and zpp_plan report read the trace of every program that there is, and say of each what they
 must; what is wrong with names, units or completeness is INVALID, and the others are still looked at."""
 
@@ -18,7 +18,7 @@ from zpp_validate.reports import html_tables
 
 PATIENCE = 150  # seconds, of a busy machine
 SWEEP = ["-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host", "--codec", "none,int8:256"]
-FABRIC = ["--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"]  # calm on a busy machine
+FABRIC = ["--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "1000"]  # calm on a busy machine
 KERNELS = ["--filter", "^copy", "--values", "100000", "--max-seconds", "0.01", "--cache", "4M"]
 PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16",
            "--all-gather-algorithm", "two-level"]
@@ -46,8 +46,7 @@ SAID = {
 class Summarize(zpp.TestCase):
     def launch(self, ranks, program, *words):
         out = self.folder / words[-1]
-        self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / program), *words[:-1], "--output", out,
-                                           "--json", f"{out}.json"])]).end())
+        self.check_ok(zpp.run(ranks, [zpp.BIN / program, *words[:-1], "--output", out, "--json", f"{out}.json"]))
         (trace,) = out.glob("*.h5")
         return trace
 

@@ -45,10 +45,10 @@ def closed_form(row, topology):
 
 
 class Sweep(zpp.TestCase):
-    def sweep(self, ranks, *words, env=None):
+    def sweep(self, ranks, *words, **options):
         place = [] if "--backend" in words else PLACE
         command = [PROGRAM, *words, *place, "--output", self.out]
-        return zpp.launch([(ranks, command)], cwd=self.folder, env=env).end(timeout=120)
+        return zpp.run(ranks, command, cwd=self.folder, **options)
 
     def measured(self, ranks, *words):
         """(standard output, JSON), of a run that found nothing wrong."""
@@ -61,7 +61,8 @@ class Sweep(zpp.TestCase):
 
     def refused(self, *words, code=zpp.USAGE, ranks=2):
         *words, part = words
-        result = self.sweep(ranks, *words, env={"CUDA_VISIBLE_DEVICES": ""})
+        without_gpus = {"env": {"CUDA_VISIBLE_DEVICES": ""}} if "cuda" in (zpp.BACKEND, *words) else {}
+        result = self.sweep(ranks, *words, **without_gpus)
         self.check_fails(result, code, *([part] if isinstance(part, str) else part), program="zpp_sweep")
 
 

@@ -25,7 +25,7 @@ class Flags(zpp.TestCase):
         given = {"-b": "8", "-e": "1M", "-n": "1", "-w": "0", **dict(zip(words[::2], words[1::2]))}
         command = [zpp.BIN / "zpp_sweep", "--collective", "all_reduce", "--algorithm", "native", "--backend", "host",
                    "--output", self.out, *(word for pair in given.items() for word in pair)]
-        return zpp.launch([(2, command)], cwd=self.folder).end(timeout=60)
+        return zpp.run(2, command, cwd=self.folder)
 
     def taken(self, *words):
         result = self.sweep(*words)

@@ -1,4 +1,4 @@
-# ctest: name=trace_tampering labels=cli timeout=120
+# ctest: name=trace_tampering labels=cli timeout=300
 """Traces that somebody or something has changed: bits that are flipped, ends that are cut off, attributes that were
 replaced. The checker finds it, or reads what was written; nothing else happens. ZEROPP_TAMPERINGS=N flips that many
 bits, ZEROPP_TAMPERING_SEED=S others."""

@@ -1,4 +1,4 @@
-# ctest: name=train_shapes timeout=120 labels=cli,nightly processors=2
+# ctest: name=train_shapes timeout=300 labels=cli,nightly processors=2
 """jobscripts/local/train_shapes.sh: each flag of each command that it would run exists; on the host it times a tiny
 model and prints the table; a command that fails is a row of it."""
 

@@ -1,4 +1,4 @@
-# ctest: name=checkpoint_disk labels=fault timeout=120 processors=2
+# ctest: name=checkpoint_disk labels=fault timeout=300 processors=2
 """Where checkpoints cannot be written: a disk or a quota that is full or becomes so, a file system that is read-only or
 becomes so, a folder that vanishes or is another job's. One line, exit code 5, checkpoints from before stay whole, and
 nothing is left of what was begun."""

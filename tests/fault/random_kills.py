@@ -1,4 +1,4 @@
-# ctest: name=random_kills labels=fault,nightly timeout=120 processors=4
+# ctest: name=random_kills labels=fault,nightly timeout=300 processors=4
 """Kills a random rank of training and of sweeps at a random point: all others end within 30 seconds, not with exit code
 0, and one line names the rank and its or the others' operation. Every other run has a launcher that does not end the
 ranks itself (Open MPI's --enable-recovery), as srun may be.

@@ -1,4 +1,4 @@
-# ctest: name=rank_fails labels=fault timeout=120 processors=3
+# ctest: name=rank_fails labels=fault timeout=300 processors=3
 """What one rank meets alone ends all ranks, with its message, once, and its exit code."""
 
 import zpp

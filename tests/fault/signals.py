@@ -1,4 +1,4 @@
-# ctest: name=signals labels=fault timeout=120 processors=3
+# ctest: name=signals labels=fault timeout=300 processors=3
 """Signals. SIGINT and kill: all ranks end at once, one line, no file under the final name. SIGUSR1 and SIGTERM: all
 ranks end at a step boundary with a valid trace of the steps done, exit code 85. What Open MPI's launcher makes of the
 signals that it gets itself is in docs/operators/ending.md."""
@@ -9,9 +9,6 @@ import signal
 import time
 
 import zpp
-
-DEADLINE = 20  # seconds from the signal to the end
-
 
 class Signals(zpp.TestCase):
     def running(self, ranks, *words, env=None):
@@ -29,7 +26,7 @@ class Signals(zpp.TestCase):
             with self.subTest(rank=chosen):
                 process = self.running(3)
                 os.kill(process.pids("zpp_train")[chosen], signal.SIGINT)
-                self.check_interrupted(process.end(DEADLINE), "SIGINT")
+                self.check_interrupted(process.end(), "SIGINT")
 
     def check_requeue(self, result, name, code=zpp.REQUEUE):
         """One warning, no error, and a valid trace of fewer steps than were asked for."""
@@ -55,24 +52,24 @@ class Signals(zpp.TestCase):
     def test_one_process_without_launcher(self):
         process = self.single()
         process.process.send_signal(signal.SIGINT)
-        self.check_interrupted(process.end(DEADLINE), "SIGINT")
+        self.check_interrupted(process.end(), "SIGINT")
         for number in (signal.SIGTERM, signal.SIGUSR1):
             with self.subTest(signal=number.name):
                 process = self.single()
                 process.process.send_signal(number)
-                self.check_requeue(process.end(DEADLINE), number.name)
+                self.check_requeue(process.end(), number.name)
 
     def test_one_rank_is_asked_to_end(self):
         for chosen, number in ((0, signal.SIGUSR1), (2, signal.SIGTERM)):
             with self.subTest(rank=chosen):
                 process = self.running(3)
                 os.kill(process.pids("zpp_train")[chosen], number)
-                self.check_requeue(process.end(DEADLINE), number.name)
+                self.check_requeue(process.end(), number.name)
 
     def test_before_the_first_step(self):
         """It may come while the program starts; there is nothing to keep then."""
         process = self.start(3, "--train-iters", "1000000")
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + zpp.DEADLINE
         while not process.pids("zpp_train"):
             self.assertLess(time.monotonic(), end, "no rank starts")
         handled = 1 << signal.SIGUSR1 - 1
@@ -80,7 +77,7 @@ class Signals(zpp.TestCase):
         while not int(self.status(first, "SigCgt"), 16) & handled:
             self.assertLess(time.monotonic(), end, "no rank handles signals")
         os.kill(first, signal.SIGUSR1)
-        result = process.end(DEADLINE)
+        result = process.end()
         if (self.out / "train.h5").exists():  # a rank that starts fast has done a step
             self.assertEqual(result.code, zpp.REQUEUE, result)
         else:
@@ -94,7 +91,7 @@ class Signals(zpp.TestCase):
         """Open MPI and MPICH pass SIGUSR1 on, and return the code of the ranks."""
         process = self.running(3)
         process.process.send_signal(signal.SIGUSR1)
-        self.check_requeue(process.end(DEADLINE), "SIGUSR1")
+        self.check_requeue(process.end(), "SIGUSR1")
 
     def test_control_c_and_termination_at_the_launcher(self):
         """Open MPI passes both on as SIGTERM, kills what still runs a little later, and returns 1."""
@@ -104,19 +101,19 @@ class Signals(zpp.TestCase):
             with self.subTest(signal=number.name):
                 process = self.running(3, env={"OMPI_MCA_odls_base_sigkill_timeout": "5"})
                 os.killpg(process.process.pid, number)
-                self.check_requeue(process.end(DEADLINE), "SIGTERM", code=1)
+                self.check_requeue(process.end(), "SIGTERM", code=1)
 
     def test_killed_rank(self):
         process = self.running(3)
         pids = process.pids("zpp_train")
         os.kill(pids[1], signal.SIGKILL)
-        result = process.end(DEADLINE)
+        result = process.end()
         self.assertNotEqual(result.code, zpp.OK, result)
         self.check_nothing_left(result)
         self.check_gone(pids)
 
     def check_gone(self, pids):
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + zpp.DEADLINE
         while any(os.path.exists(f"/proc/{pid}") for pid in pids):
             self.assertLess(time.monotonic(), end, "ranks outlive the launcher")
             time.sleep(0.05)

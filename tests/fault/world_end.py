@@ -11,7 +11,7 @@ LINE = "world_end: error: rank 1 found no file"
 
 def run(mode):
     command = shlex.split(os.environ["ZEROPP_MPIRUN"]) + ["-n", "3", PROGRAM, mode]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 
 failures = []

@@ -1,4 +1,4 @@
-# ctest: name=compare_fabrics timeout=120 labels=oracle,nightly
+# ctest: name=compare_fabrics timeout=300 labels=oracle,nightly
 """zpp-validate compare on two surveys of zpp_fabric that are made here: it names the links and the classes that became
 slower, is silent where nothing changed, and refuses with a remedy what cannot be compared."""
 

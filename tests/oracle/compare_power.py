@@ -1,4 +1,4 @@
-# ctest: name=compare_finds_a_slowdown timeout=240 labels=oracle,nightly
+# ctest: name=compare_finds_a_slowdown timeout=300 labels=oracle,nightly
 """zpp-validate compare finds a slowdown of 5 % in one row of 100, and no row where there is none.
 
 Times spread by 2 %, 50 samples a row on either side, 50 trials each with seeds of their own: the planted row, and no

@@ -1,4 +1,4 @@
-# ctest: name=converge_power timeout=120 labels=oracle,nightly
+# ctest: name=converge_power timeout=300 labels=oracle,nightly
 """zpp-validate power: its probabilities against closed forms and against simulated studies; a matrix of the size that
 it plans finds a harm of 0.005 nats and calls nothing harmful that is not; and the command on a pilot with known
 losses."""

@@ -1,4 +1,4 @@
-# ctest: name=network_table timeout=60 labels=oracle,nightly
+# ctest: name=network_table timeout=300 labels=oracle,nightly
 """zpp-validate network-table on made-up summaries: model, speed-ups, second pass, and what makes it fail."""
 
 import copy

@@ -24,7 +24,7 @@ LARGE_MODEL = ["--num-layers", "32", "--hidden-size", "4096", "--num-attention-h
 def plan(folder, *arguments):
     command = [PLAN, *map(str, arguments)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=zpp.DEADLINE)
-    return zpp.Result(command, done, done.stdout, done.stderr)
+    return zpp.Result(command, done.returncode, done.stdout, done.stderr)
 
 
 def clusters():

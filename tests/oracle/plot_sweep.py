@@ -1,4 +1,4 @@
-# ctest: name=plot_sweep timeout=120 labels=oracle,nightly
+# ctest: name=plot_sweep timeout=300 labels=oracle,nightly
 """zpp-validate plot on sweeps made here: crossings are those that can be worked out, their intervals hold, and pictures
 are written."""
 

@@ -4,6 +4,8 @@ skipped, and says so."""
 import os
 import shlex
 import shutil
+import signal
+import time
 import unittest
 
 import zpp
@@ -36,14 +38,15 @@ limited_btrfs() {
 class MountCase(zpp.TestCase):
     def inside(self, options, script, *words, **more):
         """Runs zpp_train with self.out on a tmpfs with `options`, beside the shell's `script`; prints what is left
-        there, and what `after` says. With `at_line`, what once_running() made starts when the program prints it."""
+        there, and what `after` says. With `at_line`, what once_running() made starts when the program prints it; once
+        it is done, the run may be `asked_to_end`."""
         return self.on(f'mount -t tmpfs -o {options} tmpfs "$out" || exit 77', '"$@"', script, *words, **more)
 
     def inside_quota(self, limit, script, *words, **more):
         """Runs as inside() does, with a quota of `limit` bytes for all that is in self.out."""
         return self.on(f"limit={limit}\n{LIMITED}", 'as_limited "$@"', script, *words, **more)
 
-    def on(self, mount, run, script, *words, ranks=2, at_line=None, after=":"):
+    def on(self, mount, run, script, *words, ranks=2, at_line=None, asked_to_end=False, after=":"):
         self.out.mkdir()
         command = zpp.MPIRUN + ["-n", str(ranks), *zpp.train_command(*words, out=self.out)]
         text = (f'out={shlex.quote(str(self.out))}\n{mount}\n{script}\n'
@@ -51,6 +54,11 @@ class MountCase(zpp.TestCase):
         process = zpp.Process(["unshare", "--mount", "/bin/sh", "-c", text, "sh", *command])
         self.addCleanup(process.stop)
         before = self.wait_for(process, at_line) if at_line is not None else ""
+        if asked_to_end:
+            while process.process.poll() is None and not (self.folder / "done").exists():
+                time.sleep(0.02)
+            for pid in process.pids("zpp_train"):
+                os.kill(pid, signal.SIGUSR1)
         result = process.end()
         self.skip_unmounted(result.code, result.stderr)
         result.stdout = before + result.stdout
@@ -75,4 +83,6 @@ class MountCase(zpp.TestCase):
 
     def once_running(self, script):
         """Argument for inside(): `script` beside the program, from the line on."""
-        return f'(until [ -e {shlex.quote(str(self.go()))} ]; do sleep 0.02; done; {script}) 2>/dev/null &'
+        done = shlex.quote(str(self.folder / "done"))
+        until = f"until [ -e {shlex.quote(str(self.go()))} ]; do sleep 0.02; done"
+        return f"({until}; {script}; touch {done}) 2>/dev/null &"

@@ -3,6 +3,8 @@
 A test calls train() or launch() and looks at the Result; zpp.main() runs the unittest cases of the script.
 """
 
+import atexit
+import collections
 import concurrent.futures
 import contextlib
 import json
@@ -12,6 +14,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,8 +36,8 @@ VALIDATE = (sys.executable, str(SOURCE / "validation" / "zpp-validate"))
 # Where the tests train: "host", or in the entries NAME.cuda-TRANSPORT "cuda-mpi" or "cuda-nccl".
 DEVICE = os.environ.get("ZEROPP_TEST_DEVICE", "host")
 BACKEND, _, TRANSPORT = DEVICE.partition("-")
-# Seconds, far beyond any run here: what passes it hangs. On GPUs programs wait for each other's contexts to be made.
-DEADLINE = 60 if BACKEND == "host" else 180
+# Seconds, far beyond any run here, on a machine with ten times as much to do as it has processors: what passes it hangs.
+DEADLINE = 180
 SLOW = 5  # seconds, beyond which a command is printed with its time, once it has ended
 
 # A GPT that trains in milliseconds.
@@ -62,9 +65,9 @@ OK, INVALID, USAGE, ENVIRONMENT, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3,
 class Result:
     """Result of a command that ended."""
 
-    def __init__(self, command, process, stdout, stderr):
+    def __init__(self, command, code, stdout, stderr):
         self.command = shlex.join(map(str, command))
-        self.code, self.stdout, self.stderr = process.returncode, stdout, stderr
+        self.code, self.stdout, self.stderr = code, stdout, stderr
 
     def errors(self, program="zpp_train"):
         """The error lines of our programs; the launcher adds lines of its own."""
@@ -97,7 +100,7 @@ class Process:
         seconds = time.monotonic() - self.began
         if seconds > SLOW:
             print(f"{seconds:.1f} s: {shlex.join(self.command)}", flush=True)
-        return Result(self.command, self.process, out, err)
+        return Result(self.command, self.process.returncode, out, err)
 
     def stop(self):
         """The launcher ends its ranks when it is asked to."""
@@ -160,14 +163,122 @@ def launch(groups, **options):
     return Process(MPIRUN + words, **options)
 
 
+class Connection:
+    """To a rank that runs one program after the other."""
+
+    def __init__(self, connected):
+        connected.settimeout(DEADLINE)
+        self.socket, self.lines = connected, connected.makefile("rb")
+
+    def send(self, data):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the rank has ended
+            self.socket.sendall(data)
+
+    def line(self):
+        """Empty where the rank has ended."""
+        with contextlib.suppress(ConnectionResetError):
+            return self.lines.readline()
+        return b""
+
+    def close(self):
+        self.lines.close()
+        self.socket.close()
+
+
+class Ranks:
+    """Ranks that run one program after the other (tests/tools/standing_ranks.cpp): to start them takes longer than most
+    programs do."""
+
+    PROGRAMS = ("zpp_train", "zpp_sweep", "zpp_fabric", "zpp_converge")
+    idle = collections.defaultdict(list)  # by their number
+
+    def __init__(self, ranks):
+        self.folder = tempfile.TemporaryDirectory(prefix="zpp-ranks-")
+        path = f"{self.folder.name}/socket"
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path)
+            server.listen(ranks)
+            server.settimeout(DEADLINE)
+            self.process = launch([(ranks, [TEST_BIN / "standing_ranks", path])])
+            sockets = [server.accept()[0] for _ in range(ranks)]
+        self.connections = [Connection(one) for one in sockets]
+        self.connections.sort(key=lambda connection: int(connection.line()))
+
+    def call(self, command, cwd):
+        """(Result, whether these ranks are there for another call: one that ends its job ends them)."""
+        files = [pathlib.Path(self.folder.name, name) for name in ("stdout", "stderr")]
+        for file in files:
+            file.write_bytes(b"")
+        words = b"".join(os.fsencode(word) + b"\0" for word in (cwd or os.getcwd(), *files, *command))
+        shown = [*MPIRUN, "-n", len(self.connections), *command]
+        began = time.monotonic()
+        for connection in self.connections:
+            connection.send(b"%d\n%s" % (len(words), words))
+        try:
+            answers = [connection.line() for connection in self.connections]
+        except TimeoutError:
+            self.process.stop()
+            raise AssertionError(f"hangs: still running after {DEADLINE} s: {shlex.join(map(str, shown))}") from None
+        alive = all(answers)
+        ended = None if alive else self.end()
+        code = next(filter(None, map(int, answers)), OK) if alive else ended.code
+        out, err = (file.read_text() for file in files)
+        seconds = time.monotonic() - began
+        if seconds > SLOW:
+            print(f"{seconds:.1f} s: {shlex.join(map(str, shown))}", flush=True)
+        return Result(shown, code, out, err + ("" if alive else ended.stderr)), alive
+
+    def end(self):
+        for connection in self.connections:
+            connection.close()
+        self.process.began = time.monotonic()  # the end is what may take long
+        return self.process.end()
+
+    @classmethod
+    def run(cls, ranks, command, cwd):
+        """Result of a command; it runs in ranks that are idle, or in new ones."""
+        try:
+            own = cls.idle[ranks].pop()
+        except IndexError:
+            own = cls(ranks)
+        result, alive = own.call(command, cwd)
+        if alive:
+            cls.idle[ranks].append(own)
+        else:
+            own.folder.cleanup()
+        return result
+
+    @classmethod
+    def end_all(cls):
+        """Results of the launchers."""
+        idle, cls.idle = [own for all_of in cls.idle.values() for own in all_of], collections.defaultdict(list)
+        ended = [own.end() for own in idle]
+        for own in idle:
+            own.folder.cleanup()
+        return ended
+
+
+atexit.register(Ranks.end_all)
+
 # Kernels of NCCL wait on a GPU for those of other ranks: jobs that share GPUs would take their turns with waiting.
 NCCL_JOB = threading.Lock()
 
 
+def run(ranks, command, cwd=None, apart=False, **options):
+    """Runs a program to its end: one of Ranks.PROGRAMS in ranks that ran others before, unless it is to be `apart`, has
+    options of launch(), or runs on GPUs, where a process has routes and a peak of memory for all its life. Over NCCL
+    one at a time."""
+    words = list(map(str, command))
+    on_host = BACKEND == "host" and ("--backend" not in words or words[words.index("--backend") + 1] == "host")
+    if on_host and os.path.basename(words[0]) in Ranks.PROGRAMS and not apart and not options:
+        return Ranks.run(ranks, words, cwd)
+    with NCCL_JOB if "nccl" in words else contextlib.nullcontext():
+        return launch([(ranks, words)], cwd=cwd, **options).end()
+
+
 def train(ranks, *words, out=None, **options):
-    """Runs zpp_train of the tiny model, to its end; over NCCL one at a time."""
-    with NCCL_JOB if "nccl" in (*words, TRANSPORT) else contextlib.nullcontext():
-        return launch([(ranks, train_command(*words, out=out))], **options).end()
+    """Runs zpp_train of the tiny model, as run() does."""
+    return run(ranks, train_command(*words, out=out), **options)
 
 
 def train_command(*words, out=None):
@@ -238,9 +349,9 @@ def check_trace(*paths):
     """What zpp-validate check says of `paths`, which are judged here: to start a Python for it takes longer."""
     from zpp_validate.checkers import check_trace as checker
 
-    command, judged = ["zpp-validate", "check", *paths], list(checker.verdicts([str(path) for path in paths]))
-    ended = subprocess.CompletedProcess(command, OK if all(valid for valid, _ in judged) else INVALID)
-    return Result(command, ended, "".join(f"{line}\n" for _, lines in judged for line in lines), "")
+    judged = list(checker.verdicts([str(path) for path in paths]))
+    return Result(["zpp-validate", "check", *paths], OK if all(valid for valid, _ in judged) else INVALID,
+                  "".join(f"{line}\n" for _, lines in judged for line in lines), "")
 
 
 class TestCase(unittest.TestCase):
@@ -325,7 +436,9 @@ class TestCase(unittest.TestCase):
 def main():
     """Runs the cases of the calling script. Exit code 77 when every case was skipped."""
     program = unittest.main(module="__main__", exit=False, verbosity=2)
-    result = program.result
-    if not result.wasSuccessful():
+    result, left = program.result, [ended for ended in Ranks.end_all() if ended.code != OK]
+    for ended in left:
+        print(f"ranks did not end in order: {ended}")
+    if not result.wasSuccessful() or left:
         sys.exit(1)
     sys.exit(SKIPPED if result.testsRun and len(result.skipped) == result.testsRun else 0)
