@@ -3,6 +3,7 @@
 codec that loses nothing FSDP2's bits stay; with int4 the copies are within the codec's bound, and equal on all nodes.
 Any change of a weight is seen, however it is made."""
 
+import gc
 import sys
 import tempfile
 import unittest
@@ -52,7 +53,7 @@ def calls(model, phase):
 
 
 def exact(node_size):
-    """Whether FSDP2's bits stay in training of several kinds, in 16 bits: a difference of fp32 values may be rounded."""
+    """Whether FSDP2's bits stay in training of several kinds, in 16 bits."""
     import zeropp.torch
 
     found = {}
@@ -166,6 +167,76 @@ def changes():
     return found
 
 
+def of_any_size():
+    """Whether a forward computes with weights that are orders of magnitude from those before, whose difference no float
+    holds."""
+    import zeropp.torch
+
+    found = []
+    for dtype in (torch.bfloat16, torch.float32):
+        model = zeropp.torch.compress(linear(dtype), node_size=2, **EXACT)
+        for value in (1.0, 1e-9, -3.0, 1e-6):
+            with torch.no_grad():
+                model.weight.to_local().fill_(value)
+            found.append(torch.equal(seen(model), truth(model, dtype)))
+    return found
+
+
+def over_nodes_in_backward():
+    """With reshard_after_forward=2 and nodes of one rank: whether gradients are those of FSDP2 where one rank's weights
+    have changed, before a forward and behind it."""
+    import zeropp.torch
+
+    found = []
+    for compressed in (False, True):
+        model = models.make(4, reshard=2)
+        if compressed:
+            zeropp.torch.compress(model, node_size=1, **EXACT)
+        weights, gradients = list(model.parameters()), []
+
+        def change(rank, weights=weights):
+            if dist.get_rank() == rank:
+                torch._foreach_mul_([each.to_local().detach() for each in weights], 1.5)
+
+        for rank in range(4):
+            change(rank)
+            loss = models.batch_loss(model, dist.get_rank())
+            change((rank + 1) % 4)
+            loss.backward()
+            gradients.append(torch.cat([each.grad.full_tensor().flatten() for each in weights]))
+            model.zero_grad()
+        found.append(torch.stack(gradients))
+    return torch.equal(*found)
+
+
+def after_inference_mode():
+    """Whether a copy that was made in inference mode takes differences outside of it."""
+    import zeropp.torch
+
+    model = zeropp.torch.compress(linear(torch.bfloat16), node_size=2, **EXACT)
+    seen(model)  # FSDP2 has memory of its own, that it makes here
+    zeropp.torch.refresh(model)
+    with torch.inference_mode():
+        seen(model)
+    with torch.no_grad():
+        model.weight.to_local().mul_(2)
+    return torch.equal(seen(model), truth(model, torch.bfloat16))
+
+
+def models_that_end():
+    """Process groups that each of some models, which end as garbage, leaves behind."""
+    import zeropp.torch
+
+    numbers = []
+    for _ in range(3):
+        model = zeropp.torch.compress(models.make(4), node_size=2, **INT4)
+        models.train(model, dist.get_rank(), steps=1)
+        del model
+        gc.collect()
+        numbers.append(len(dist.distributed_c10d._world.pg_map))
+    return numbers[-1] - numbers[0]
+
+
 def outside_of_forward():
     """Weights of a block and of the model, gathered by unshard() after changes between the calls."""
     import zeropp.torch
@@ -264,7 +335,8 @@ def all_of_them():
     return {"exact": {size: exact(size) for size in (2, 1)}, "bounded": {size: bounded(size) for size in (2, 1)},
             "sent": {(size, reshard): sent(size, reshard) for size, reshard in ((2, True), (1, True), (2, 2))},
             **{function.__name__: function() for function in
-               (changes, outside_of_forward, updates_in_backward, with_int4, refreshed_and_replaced, refused)}}
+               (changes, of_any_size, over_nodes_in_backward, after_inference_mode, models_that_end, outside_of_forward,
+                updates_in_backward, with_int4, refreshed_and_replaced, refused)}}
 
 
 class Differences(unittest.TestCase):
@@ -306,6 +378,9 @@ class Differences(unittest.TestCase):
         for found in self.of_ranks:
             self.assertTrue(found["changes"].pop("loaded"))
             self.assertEqual(found["changes"], dict.fromkeys(found["changes"], (True, 1)))
+            self.assertEqual(found["of_any_size"], [True] * 8)
+            self.assertTrue(found["over_nodes_in_backward"])
+            self.assertTrue(found["after_inference_mode"])
             self.assertEqual(found["outside_of_forward"], [True] * 6)
 
     def test_training_with_int4(self):
@@ -314,6 +389,7 @@ class Differences(unittest.TestCase):
 
     def test_what_is_kept_ends(self):
         self.assertEqual(self.found["refreshed_and_replaced"], (2, (0, True)))
+        self.assertEqual(self.found["models_that_end"], 0)
 
     def test_refused(self):
         both, unknown, inside = self.found["refused"]

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from zeropp.torch.hooks import CompressedAllGather, of_pytorch, require_contiguous
-from zeropp.torch.param_groups import parameters_of
+from zeropp.torch.param_groups import only_group, parameters_of, shard_group
 from zeropp.torch.shared_plan import DTYPES, KeptTensor
 
 BITS = {2: torch.int16, 4: torch.int32}  # by bytes of an element
@@ -69,8 +69,9 @@ class Agreement:
 
 
 class DifferenceAllGather(CompressedAllGather):
-    """Gathers over several nodes from the node's copy, which it brings up to date before; inside a node it gathers as
-    CompressedAllGather does."""
+    """Gathers over several nodes from the node's copy, which it brings up to date before. Inside a node it gathers as
+    CompressedAllGather does, and so it does where reshard_after_forward=N names ranks of several nodes: their parts have
+    other owners, and are those of the last forward, whatever has changed since."""
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
@@ -89,14 +90,17 @@ class DifferenceAllGather(CompressedAllGather):
 
     @torch.no_grad()
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
-        ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
-        if ranks.inside_a_node or self.why_left(ranks, ranks.size, input_tensor):
+        communicators = self.plans.communicators
+        ranks = communicators.ranks_of(group, input_tensor.device)
+        of_owners = ranks is communicators.ranks_of(shard_group(only_group(self.module)), input_tensor.device)
+        if ranks.inside_a_node or not of_owners or self.why_left(ranks, ranks.size, input_tensor):
             return super().__call__(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
-        rail = self.plans.communicators.rail_of(ranks, input_tensor.device)
+        rail = communicators.rail_of(ranks, input_tensor.device)
         copy = self.copies.get(ranks)
         if copy is None or not copy.fits(input_tensor):
-            copy = self.copies[ranks] = Copy(self.whole(rail, input_tensor), self.parameters(input_tensor.dtype))
+            with torch.inference_mode(False):  # else the copy could not be changed outside of that mode
+                copy = self.copies[ranks] = Copy(self.whole(rail, input_tensor), self.parameters(input_tensor.dtype))
         elif self.plans.agreement.changed(self, ranks):
             self.add_differences(rail, input_tensor, copy.shards.used_here())
             copy.sent = self.parameters(input_tensor.dtype)
@@ -127,7 +131,11 @@ class DifferenceAllGather(CompressedAllGather):
         return shards
 
     def add_differences(self, rail, part, shards):
-        """A value of the copy that is not finite counts as zero, so that the copy recovers with the weights."""
+        """A value of the copy that is not finite counts as zero, so that the copy recovers with the weights. Without a
+        codec the weights go themselves: they are no larger, and a sum may be rounded."""
+        if self.settings.weight_differences == "none":
+            self.all_gather("exchange of differences", rail, "none", part, shards.view(-1))
+            return
         kept = torch.nan_to_num(shards, 0.0, 0.0, 0.0)
         difference = part.float() - kept[rail.group.rank()]
         sums = torch.empty(shards.shape, dtype=torch.float32, device=part.device)

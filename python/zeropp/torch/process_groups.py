@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 import os
 import socket
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -129,6 +130,35 @@ class RankSet:
         return self.communicator.plan_all_reduce(count, dtype, codec, codec_between_nodes=codec_between_nodes, **options)
 
 
+class Parts:
+    """Process groups of the ranks of the own node, and of the own rail, of a process group over several nodes. All calls
+    of compress() over that group share them: those of a model that ends as garbage stay, since only all ranks together
+    may end them, and serve the next model."""
+
+    _of_groups = weakref.WeakKeyDictionary()  # {node size: Parts} by process group
+
+    def __init__(self, group, node_size):
+        self.group, self.node_size, self.users = group, node_size, 0
+        members, mine = dist.get_process_group_ranks(group), group.rank()
+        node = mine // node_size * node_size
+        self.groups = [dist.new_group(part, use_local_synchronization=True)
+                       for part in (members[node:node + node_size], members[mine % node_size::node_size])]
+
+    @classmethod
+    def of(cls, group, node_size):
+        made = cls._of_groups.setdefault(group, {})
+        if node_size not in made:
+            made[node_size] = cls(group, node_size)
+        return made[node_size]
+
+    def leave(self):
+        self.users -= 1
+        if self.users == 0:
+            del self._of_groups[self.group][self.node_size]
+            for group in self.groups:
+                dist.destroy_process_group(group)
+
+
 class Communicators:
     """The communicators of one call of compress()."""
 
@@ -151,7 +181,7 @@ class Communicators:
         self.options = {"rail_lanes": rail_lanes, "copy_engines": copy_engines} if transport == "nccl" else {}
         self.of_groups, self.of_ranks = {}, {}  # RankSets
         self._parts = {}  # by RankSet: those of the own node, and of the own rail
-        self._made = []  # process groups of them
+        self._used = []  # the Parts of these
         self._nodes = {}  # of process groups
 
     def nodes_of(self, group, device):
@@ -186,21 +216,19 @@ class Communicators:
         return self._parts_of(ranks, device)[1]
 
     def _parts_of(self, ranks, device):
-        """Process groups of their own; the first call for `ranks` is collective."""
+        """The first call for `ranks` may be collective."""
         if ranks not in self._parts:
-            members, size, mine = dist.get_process_group_ranks(ranks.group), ranks.node_size, ranks.group.rank()
-            node = mine // size * size
-            groups = [dist.new_group(part, use_local_synchronization=True)
-                      for part in (members[node:node + size], members[mine % size::size])]
-            self._made += groups
-            self._parts[ranks] = [self.ranks_of(group, device) for group in groups]
+            parts = Parts.of(ranks.group, ranks.node_size)
+            parts.users += 1
+            self._used.append(parts)
+            self._parts[ranks] = [self.ranks_of(group, device) for group in parts.groups]
         return self._parts[ranks]
 
     def close(self):
         for ranks in self.of_ranks.values():
             ranks.close()
-        for group in self._made:
-            dist.destroy_process_group(group)
+        for parts in self._used:
+            parts.leave()
 
     def _communicator(self, ranks, carrier):
         return Communicator(
