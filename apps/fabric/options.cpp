@@ -2,6 +2,7 @@
 
 #include "lib/config/back_end_choice.hpp"
 #include "lib/config/back_end_options.hpp"
+#include "lib/config/effects.hpp"
 
 namespace zeropp::fabric {
 

@@ -11,6 +11,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/base/text.hpp"
+#include "lib/config/effects.hpp"
 
 namespace zeropp::kernels {
 

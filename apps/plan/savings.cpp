@@ -12,6 +12,7 @@
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/standard_output.hpp"
+#include "lib/config/effects.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
 

@@ -13,6 +13,7 @@
 #include "lib/base/nearest.hpp"
 #include "lib/base/text.hpp"
 #include "lib/config/back_end_choice.hpp"
+#include "lib/config/effects.hpp"
 #include "lib/config/refuse.hpp"
 
 namespace zeropp::sweep {

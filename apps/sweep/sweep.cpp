@@ -281,9 +281,6 @@ app::App description(Options& options, Settings& settings,
       .json_flags = "-J,--json,--output_file",
       .timeout_flags = "-T,--timeout",
       .taken_flags = nccl_flags()};
-  app.elsewhere = [](const std::string& flag, const std::string& value) {
-    return value.empty() ? about_rccl_flag(flag) : "";
-  };
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     settings = resolve(options, given, machine, table);
   };

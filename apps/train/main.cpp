@@ -1,21 +1,8 @@
 // zpp_train: trains a model with ZeRO and ZeRO++ over MPI and writes its trace.
-#include <algorithm>
-#include <array>
-#include <string>
-#include <string_view>
-
 #include "apps/train/trainer.hpp"
 #include "lib/app/app.hpp"
 #include "lib/config/options.hpp"
 #include "lib/config/resolve.hpp"
-
-namespace {
-
-// Flags of zpp_plan, which plans models by their names and clusters.
-constexpr std::array<std::string_view, 2> kModelFlags{"--model-preset", "--hf-config"};
-constexpr std::array<std::string_view, 2> kClusterFlags{"--gpu", "--cluster"};
-
-}  // namespace
 
 int main(int argc, char** argv) {
   using namespace zeropp;
@@ -34,16 +21,6 @@ int main(int argc, char** argv) {
       .common_flags = config::common_flags(),
       .node_size = &config.node_size,
       .config_flags = "--config,--deepspeed_config"};
-  app.elsewhere = [](const std::string& flag, const std::string&) -> std::string {
-    if (std::ranges::find(kModelFlags, flag) != kModelFlags.end()) {
-      return "zpp_plan has it; here a model has its sizes: --num-layers, --hidden-size, "
-             "--num-attention-heads";
-    }
-    if (std::ranges::find(kClusterFlags, flag) != kClusterFlags.end()) {
-      return "zpp_plan has it; here --backend cuda takes the GPUs that there are";
-    }
-    return "";
-  };
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     config::resolve(config, given, machine);
   };

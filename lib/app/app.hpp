@@ -67,7 +67,7 @@ struct Answer {
 struct TakenFlag {
   std::string names;  ///< separated by commas: "-p,--parallel_init"
   std::string help;
-  std::string group;  ///< name of the group of --help that lists it
+  std::string group;  ///< name of the group of --help that lists it; empty: none does
   /// Checks the value; returns a warning, or nothing. Throws Error(usage).
   std::function<std::string(const std::string& value)> take;
 };

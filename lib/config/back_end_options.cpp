@@ -8,25 +8,18 @@ Option backend_option(std::optional<Backend>& field, const std::string& scope) {
   return {
       .path = scope + "backend",
       .flag = "--backend",
-      .nicknames = {"device"},
       .field = &field,
-      .help = "Back end that computes; auto: cuda where every rank has a GPU of its own, else host",
-      .other_values = {{"cpu", "host"},
-                       {"gpu", "cuda"},
-                       {"nccl", "cuda, and --transport nccl"},
-                       {"gloo", "host"},
-                       {"mpi", "host or cuda, and --transport mpi"}}};
+      .help =
+          "Back end that computes; auto: cuda where every rank has a GPU of its own, else host"};
 }
 
 Option transport_option(std::optional<comm::Transport>& field, const std::string& scope) {
   return {.path = scope + "transport",
           .flag = "--transport",
-          .nicknames = {"ddp-backend", "dist-backend", "distributed-backend"},
           .field = &field,
           .help =
               "Library that moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, "
-              "mpi goes through host memory and lets ranks share a GPU",
-          .other_values = {{"gloo", "mpi"}}};
+              "mpi goes through host memory and lets ranks share a GPU"};
 }
 
 Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::string& scope) {
@@ -53,7 +46,6 @@ Option rail_lanes_option(std::size_t& field, const std::string& scope) {
 Option node_size_option(std::size_t& field, const std::string& scope) {
   return {.path = scope + "node_size",
           .flag = "--node-size",
-          .nicknames = {"gpus-per-node", "ranks-per-node"},
           .field = &field,
           .help = "Declare nodes of this many ranks (results are marked emulated); 0: as found",
           .unit = "ranks",

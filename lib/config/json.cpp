@@ -82,13 +82,6 @@ std::string place_of(const std::string& text, std::size_t byte) {
 
 [[noreturn]] void fail_malformed(const std::string& text, const std::string& name,
                                  const json::parse_error& error) {
-  for (const char* other : {".toml", ".yaml", ".yml"}) {
-    if (!name.ends_with(other)) continue;
-    throw Error(ExitCode::usage,
-                fmt::format("{}: a configuration is JSON, as DeepSpeed's: {} is not read; the keys "
-                            "are those of docs/reference/options.md",
-                            name, other));
-  }
   // The library counts bytes from 1 and points at the last one read.
   const std::size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
