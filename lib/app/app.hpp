@@ -18,6 +18,7 @@
 #include "lib/config/groups.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
+#include "lib/device/device.hpp"
 
 namespace zeropp::app {
 
@@ -39,6 +40,10 @@ class Context : public Call {
   /// memory. Throws std::logic_error where `step` communicated: a rank that fails before that would
   /// ask for agreement while the others wait for it elsewhere.
   void agree_on(const std::function<void()>& step) const;
+
+  /// The device of this rank: for the back end cuda the GPU that `gpus` gives it, else the host.
+  /// Collective. Throws AgreedError.
+  [[nodiscard]] Device own_device(Backend backend) const;
 
   GpuPlacement gpus;  ///< of all ranks
 
