@@ -1,6 +1,5 @@
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
-#include "lib/app/placement_output.hpp"
 #include "lib/bench/run.hpp"
 
 namespace zeropp::fabric {

@@ -1,6 +1,6 @@
 #include "apps/kernels/options.hpp"
 
-#include "lib/config/back_end_options.hpp"
+#include "lib/config/back_end.hpp"
 
 namespace zeropp::kernels {
 

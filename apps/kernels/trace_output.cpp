@@ -1,6 +1,5 @@
 #include "apps/kernels/outputs.hpp"
 #include "lib/base/units.hpp"
-#include "lib/trace/column.hpp"
 
 namespace zeropp::kernels {
 

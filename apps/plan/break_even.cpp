@@ -19,7 +19,6 @@
 #include "lib/base/standard_output.hpp"
 #include "lib/config/effects.hpp"
 #include "lib/plan/step_time.hpp"
-#include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan_app {

@@ -10,7 +10,7 @@
 #include "apps/sweep/nccl_flags.hpp"
 #include "apps/sweep/options.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/config/back_end_choice.hpp"
+#include "lib/config/back_end.hpp"
 #include "lib/config/effects.hpp"
 #include "lib/config/lists.hpp"
 #include "lib/config/refuse.hpp"

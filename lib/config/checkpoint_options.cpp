@@ -1,4 +1,4 @@
-#include "lib/config/checkpoint_options.hpp"
+#include "lib/config/options.hpp"
 
 namespace zeropp::config {
 

@@ -1,6 +1,6 @@
-#include "lib/config/model_options.hpp"
-
 #include <limits>
+
+#include "lib/config/options.hpp"
 
 namespace zeropp::config {
 

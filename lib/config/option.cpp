@@ -14,7 +14,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/text.hpp"
 #include "lib/config/other_names.hpp"
-#include "lib/config/shown_value.hpp"
+#include "lib/config/refuse.hpp"
 
 namespace zeropp::config {
 namespace {

@@ -6,10 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "lib/config/back_end_options.hpp"
-#include "lib/config/checkpoint_options.hpp"
+#include "lib/config/back_end.hpp"
 #include "lib/config/codec_choice.hpp"
-#include "lib/config/model_options.hpp"
 #include "lib/config/offload_options.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/precision.hpp"
