@@ -7,7 +7,6 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-find_package(benchmark REQUIRED)  # the timing loop of zpp_kernels on the host
 
 find_package(Liburing)  # without it, files that are offloaded to are read and written by threads
 

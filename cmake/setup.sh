@@ -10,7 +10,7 @@ log=$root/out/setup.log
 required=(
   g++ cmake ninja-build git ca-certificates
   openmpi-bin libopenmpi-dev libhdf5-dev libtrilinos-kokkos-dev libopenblas-dev libssl-dev
-  libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libgtest-dev libgmock-dev
   liburing-dev
   python3 python3-numpy python3-h5py python3-matplotlib python3-scipy
   python3-jinja2 python3-prometheus-client

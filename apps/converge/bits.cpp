@@ -18,7 +18,8 @@ double bits_of(const codec::CodecSpec& spec, Dtype plain) {
 }
 
 /// Bits a value of the codecs of one step.
-double weight_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero) {
+double weight_bits_in_step(const zero::CodecTable& table, std::uint64_t step,
+                           const zero::Options& zero) {
   const auto whole = [&](std::uint64_t of) -> const codec::CodecSpec& {
     return table.weights(0)[table.at(of).weights.front()];
   };
@@ -27,8 +28,8 @@ double weight_bits(const zero::CodecTable& table, std::uint64_t step, const zero
   return bits_of(differences ? zero.weight_differences.codec : whole(step), zero.compute);
 }
 
-double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero,
-                     const comm::Topology& topology) {
+double gradient_bits_in_step(const zero::CodecTable& table, std::uint64_t step,
+                             const zero::Options& zero, const comm::Topology& topology) {
   const zero::GradientCodecs& codecs = table.gradients(0)[table.at(step).gradients.front()];
   const double first = bits_of(codecs.intra, zero.compute);
   const double second = bits_of(codecs.inter, zero.compute);
@@ -81,7 +82,7 @@ double weight_bits(const config::TrainConfig& config) {
       without_units(config.zero, zero::AdaptedValues::weights,
                     [](const zero::CodecEntry& entry) { return entry.weight_codec.has_value(); });
   return mean_over_steps(zero, config.train_steps, [&](const auto& table, std::uint64_t step) {
-    return weight_bits(table, step, config.zero);
+    return weight_bits_in_step(table, step, config.zero);
   });
 }
 
@@ -91,7 +92,7 @@ double gradient_bits(const config::TrainConfig& config, const comm::Topology& to
         return entry.gradient_codec_intra || entry.gradient_codec_inter;
       });
   return mean_over_steps(zero, config.train_steps, [&](const auto& table, std::uint64_t step) {
-    return gradient_bits(table, step, config.zero, topology);
+    return gradient_bits_in_step(table, step, config.zero, topology);
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "lib/trace/column.hpp"
+#include "lib/trace/document.hpp"
 
 namespace zeropp::converge {
 

@@ -1,18 +1,13 @@
-#include <cmath>
-
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
-#include "lib/app/placement_output.hpp"
-#include "lib/trace/devices.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/bench/run.hpp"
 
 namespace zeropp::fabric {
 
 namespace {
 
+using bench::number;
 using nlohmann::json;
-
-json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
 json matrix_json(const FabricMap& map, Metric metric) {
   json rows = json::array();
@@ -26,7 +21,7 @@ json matrix_json(const FabricMap& map, Metric metric) {
   return rows;
 }
 
-json rails(const FabricMap& map) {
+json rails_json(const FabricMap& map) {
   json list = json::array();
   for (std::size_t rank = 0; rank < map.rails.size(); ++rank) {
     const RailLoad& load = map.rails[rank];
@@ -39,7 +34,7 @@ json rails(const FabricMap& map) {
   return list;
 }
 
-json typical(const Judgement& judgement) {
+json typical_json(const Judgement& judgement) {
   json list = json::array();
   for (const LinkClassSummary& c : judgement.classes) {
     list.push_back({{"class", c.name},
@@ -53,7 +48,7 @@ json typical(const Judgement& judgement) {
   return list;
 }
 
-json faults(const FabricReport& report) {
+json faults_json(const FabricReport& report) {
   json list = json::array();
   for (const Fault& s : report.judgement.faults) {
     json entry{{"kind", name_of(s.kind)}, {"class", s.name}, {"text", describe(s, report.hosts)}};
@@ -79,30 +74,25 @@ json faults(const FabricReport& report) {
 
 json fabric_json(const FabricReport& report, const trace::TraceData& run) {
   const FabricMap& map = report.map;
-  json head = trace::to_json(trace::describe_run(run));
-  json config = std::move(head["config"]);
-  return {{"schema", "zeropp-fabric"},
-          {"schema_version", "2.0"},
-          {"software_version", run.provenance.version},
-          {"start_time", run.provenance.started_at},
-          {"provenance", std::move(head)},
-          {"config", std::move(config)},
-          {"devices", trace::devices(run)},
-          {"units", {{"latency", "us"}, {"bandwidth", "GB/s"}, {"message_bytes", "bytes"}}},
-          {"small_message_bytes", kSmallMessage},
-          {"message_bytes", map.message_bytes},
-          {"rail_bytes", map.rail_bytes},
-          {"rounds",
-           {{"all", map.rounds}, {"measured", map.measured_rounds}, {"repeated", map.repeated}}},
-          {"latency", matrix_json(map, Metric::latency)},
-          {"bandwidth", matrix_json(map, Metric::bandwidth)},
-          {"rails", rails(map)},
-          {"threshold", report.threshold},
-          {"typical", typical(report.judgement)},
-          {"faults", faults(report)},
-          {"placement", placement_json(report.places)},
-          {"mistakes", report.mistakes},
-          {"verdict", report.verdict()}};
+  json document = bench::json_head("zeropp-fabric", "2.0", run);
+  document.update(
+      {{"devices", bench::devices(run)},
+       {"units", {{"latency", "us"}, {"bandwidth", "GB/s"}, {"message_bytes", "bytes"}}},
+       {"small_message_bytes", kSmallMessage},
+       {"message_bytes", map.message_bytes},
+       {"rail_bytes", map.rail_bytes},
+       {"rounds",
+        {{"all", map.rounds}, {"measured", map.measured_rounds}, {"repeated", map.repeated}}},
+       {"latency", matrix_json(map, Metric::latency)},
+       {"bandwidth", matrix_json(map, Metric::bandwidth)},
+       {"rails", rails_json(map)},
+       {"threshold", report.threshold},
+       {"typical", typical_json(report.judgement)},
+       {"faults", faults_json(report)},
+       {"placement", placement_json(report.places)},
+       {"mistakes", report.mistakes},
+       {"verdict", report.verdict()}});
+  return document;
 }
 
 }  // namespace zeropp::fabric

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <utility>
 
 #include "lib/base/statistics.hpp"
+#include "lib/bench/timing.hpp"
 
 namespace zeropp::fabric {
 
@@ -145,13 +145,7 @@ void LinkBench::exchange(comm::Communicator& group, const Sends& sends, const Re
 }
 
 std::vector<double> LinkBench::time(std::size_t count, const std::function<void()>& run) const {
-  using Clock = std::chrono::steady_clock;
-  const auto repetition = [&] {
-    const auto begin = Clock::now();
-    for (std::size_t k = 0; k < count; ++k) run();
-    stream_.synchronize();
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  };
+  const auto repetition = [&] { return bench::seconds_of(stream_, count, run); };
   stream_.synchronize();
   std::array<double, 1> slowest{repetition()};
   control_.all_reduce_max(slowest);

@@ -1,7 +1,7 @@
 #include "apps/fabric/options.hpp"
 
-#include "lib/config/back_end_choice.hpp"
-#include "lib/config/back_end_options.hpp"
+#include "lib/config/back_end.hpp"
+#include "lib/config/effects.hpp"
 
 namespace zeropp::fabric {
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 #include "apps/fabric/judge.hpp"
@@ -14,12 +12,10 @@
 #include "apps/fabric/outputs.hpp"
 #include "apps/fabric/rounds.hpp"
 #include "lib/app/gpu_sampling.hpp"
-#include "lib/app/interrupt.hpp"
 #include "lib/app/placement.hpp"
-#include "lib/app/run_trace.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/standard_output.hpp"
+#include "lib/bench/timing.hpp"
 
 namespace zeropp::fabric {
 
@@ -43,14 +39,14 @@ void keep_better(Timing& kept, const Timing& other) {
 
 class Survey {
  public:
-  Survey(const Options& options, const app::Context& context, const comm::Groups& groups,
-         const Device& device, const Stream& stream, double threshold)
+  Survey(const Options& options, const bench::Run& run, const comm::Groups& groups,
+         const Stream& stream, double threshold)
       : options_(options),
         threshold_(threshold),
-        context_(context),
+        run_(run),
         groups_(groups),
-        rank_(static_cast<std::size_t>(context.control().rank())) {
-    map_.local_ranks = context.world().local_ranks();
+        rank_(static_cast<std::size_t>(run.control().rank())) {
+    map_.local_ranks = run.context().world().local_ranks();
     map_.message_bytes = round_up(options.message_bytes, kSmallMessage);
     map_.links.resize(map_.ranks() * map_.ranks());
     if (groups.rail && groups.rail->size() > 1) {
@@ -66,20 +62,19 @@ class Survey {
     }
     rounds_ = pair_rounds(map_.local_ranks);
     map_.rounds = rounds_.size();
-    context.agree_on([&] {
-      bench_.emplace(context.control(), device, stream, map_.message_bytes, map_.rail_bytes);
+    run.context().agree_on([&] {
+      bench_.emplace(run.control(), run.device(), stream, map_.message_bytes, map_.rail_bytes);
     });
   }
 
   [[nodiscard]] const FabricMap& map() const { return map_; }
 
   Judgement run() {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = bench::Clock::now();
     copy_own();
     load_rails();
     for (const Round& round : rounds_) {
-      std::array<double, 1> elapsed{
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+      std::array<double, 1> elapsed{bench::seconds_since(begin)};
       control().all_reduce_max(elapsed);
       if (options_.seconds > 0 && elapsed[0] > options_.seconds) break;
       meet(round, map_.measured_rounds++);
@@ -95,20 +90,17 @@ class Survey {
   }
 
  private:
-  [[nodiscard]] comm::Control& control() const { return context_.control(); }
+  [[nodiscard]] comm::Control& control() const { return run_.control(); }
 
   /// Waits at the begin of a piece of work until all ranks are there. Throws on all of them when
   /// one was asked to end.
   void line_up(const std::string& what) const {
-    if (const int signal = app::agreed_interrupt(control()); signal != 0) {
-      throw app::nothing_kept(signal, what);
-    }
+    run_.end_if_interrupted(what);
     control().barrier();
   }
 
   void copy_own() {
-    const std::string what = "copies of own memory";
-    line_up(what);
+    line_up("copies of own memory");
     const Link link = bench_->copy_own(*groups_.world);
     keep(rank_, link);
     map_.link(rank_, rank_).corrupted += link.corrupted;
@@ -116,8 +108,7 @@ class Survey {
 
   void load_rails() {
     if (map_.rails.empty()) return;
-    const std::string what = "loaded rails";
-    line_up(what);
+    line_up("loaded rails");
     std::vector<double> corrupted(rail_members_.size(), 0);
     const RailLoad load =
         bench_->load_rail(*groups_.rail, rail_members_, map_.rail_bytes, corrupted);
@@ -133,8 +124,7 @@ class Survey {
   void meet(const Round& round, std::size_t number) {
     const int peer = round[rank_];
     for (const bool lower_begins : {true, false}) {
-      const std::string what = fmt::format("round {} of {} of the pairs", number + 1, map_.rounds);
-      line_up(what);
+      line_up(fmt::format("round {} of {} of the pairs", number + 1, map_.rounds));
       const bool begins = (static_cast<int>(rank_) < peer) == lower_begins;
       const Link link = bench_->meet(*groups_.world, peer, begins);
       if (peer < 0) continue;
@@ -205,7 +195,7 @@ class Survey {
 
   const Options& options_;
   double threshold_;
-  const app::Context& context_;
+  const bench::Run& run_;
   const comm::Groups& groups_;
   std::size_t rank_;
   FabricMap map_;
@@ -214,28 +204,24 @@ class Survey {
   std::optional<LinkBench> bench_;
 };
 
-void print(const app::Context& context, const std::string& text) {
-  if (!context.is_root()) return;
-  standard_output::write(text);
-}
-
 }  // namespace
 
-ExitCode survey(const Options& options, const app::Context& context, const comm::Groups& groups,
-                const Device& device, const Stream& stream, const app::OutputLock& outputs) {
+ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& groups,
+                const Stream& stream) {
+  const app::Context& context = run.context();
   const auto rank = static_cast<std::size_t>(context.control().rank());
-  trace::TraceData head = app::run_trace(context, *options.backend, *options.transport);
+  trace::TraceData& head = run.head();
   const int gpu = options.backend == Backend::cuda ? context.gpus.index[rank] : -1;
   FabricReport report;
   report.places = gather_places(context, app::find_place(gpu, "/sys"));
   report.mistakes = placement_mistakes(report.places, options.backend == Backend::cuda);
-  print(context, placement_text(report.places, report.mistakes, head, context.world()));
+  run.print(placement_text(report.places, report.mistakes, head, context.world()));
   app::GpuSampling sampling(context, *options.backend, options.gpu_sampling);
   // Rank 0 has the places; all ranks judge.
   const bool shared =
       !context.control().broadcast(share_processors(report.places) ? "shared" : "").empty();
   report.threshold = shared ? std::max(options.threshold, kThresholdOfShared) : options.threshold;
-  Survey measurement(options, context, groups, device, stream, report.threshold);
+  Survey measurement(options, run, groups, stream, report.threshold);
   report.judgement = measurement.run();
   report.map = measurement.map();
   for (const trace::RankRow& row : head.ranks) report.hosts.push_back(row.host);
@@ -243,7 +229,7 @@ ExitCode survey(const Options& options, const app::Context& context, const comm:
   context.agree_on([&] {
     if (!context.is_root()) return;
     head.verdict = report.verdict();
-    print(context, fabric_text(report, options));
+    run.print(fabric_text(report, options));
     for (const Fault& fault : report.judgement.faults) log::error(describe(fault, report.hosts));
     if (report.map.measured_rounds < report.map.rounds) {
       log::warn(
@@ -251,9 +237,7 @@ ExitCode survey(const Options& options, const app::Context& context, const comm:
                       "those; give more with --fabric-seconds",
                       report.map.measured_rounds, report.map.rounds, options.seconds));
     }
-    app::write_outputs(context, outputs, fabric_document(report, head),
-                       [&] { return fabric_json(report, head); });
-    print(context, fmt::format("# {:<20} : {}\n", "Trace", context.trace_path().string()));
+    run.write(fabric_document(report, head), [&] { return fabric_json(report, head); });
   });
   return report.judgement.faults.empty() ? ExitCode::ok : ExitCode::check_failed;
 }

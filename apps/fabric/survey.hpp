@@ -3,17 +3,15 @@
 #pragma once
 
 #include "apps/fabric/options.hpp"
-#include "lib/app/app.hpp"
-#include "lib/app/outputs.hpp"
+#include "lib/bench/run.hpp"
 #include "lib/comm/groups.hpp"
-#include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 
 namespace zeropp::fabric {
 
 /// Prints, and writes the trace and the JSON file. check_failed where a rank, a link or a rail is
 /// slow or damages data. `groups` with levels. Collective over the world.
-ExitCode survey(const Options& options, const app::Context& context, const comm::Groups& groups,
-                const Device& device, const Stream& stream, const app::OutputLock& outputs);
+ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& groups,
+                const Stream& stream);
 
 }  // namespace zeropp::fabric

@@ -5,7 +5,6 @@
 
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
-#include "lib/app/placement_output.hpp"
 #include "lib/base/text.hpp"
 #include "lib/trace/provenance.hpp"
 

@@ -6,7 +6,6 @@
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
 #include "lib/base/units.hpp"
-#include "lib/trace/column.hpp"
 
 namespace zeropp::fabric {
 

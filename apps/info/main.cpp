@@ -9,7 +9,7 @@
 #include "kernels/codec/spec.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/app/app.hpp"
-#include "lib/app/placement_output.hpp"
+#include "lib/app/placement.hpp"
 #include "lib/app/registries.hpp"
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/checked.hpp"

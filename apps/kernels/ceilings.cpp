@@ -85,8 +85,7 @@ class Passes {
           to_.view(elements(), Dtype::fp32, turn * part_));
       turn = (turn + 1) % parts_;
     };
-    return {name, means, "B/s", times * static_cast<double>(part_),
-            measure(bench_.repetition(), bench_.device(), bench_.stream(), next)};
+    return {name, means, "B/s", times * static_cast<double>(part_), bench_.time(next)};
   }
 
   const Bench& bench_;
@@ -117,9 +116,16 @@ Ceiling product(const Bench& bench, Dtype dtype, const Source& source) {
           std::move(measured.samples)};
 }
 
+Limit memory_limit(const Work& work, const Ceilings& ceilings) {
+  constexpr double kOneSided = 8;
+  if (kOneSided * work.written < work.read) return {"read", work.moved() / ceilings.read};
+  if (kOneSided * work.read < work.written) return {"write", work.moved() / ceilings.write};
+  return {"copy", work.moved() / ceilings.copy};
+}
+
 }  // namespace
 
-double Ceiling::rate() const { return amount / summarize(samples.seconds).median; }
+double Ceiling::rate() const { return amount / summarize(samples.slowest()).median; }
 
 std::vector<Ceiling> measure_ceilings(const Bench& bench, bool bf16, const Source& source) {
   std::vector<Ceiling> ceilings;
@@ -161,6 +167,14 @@ Ceilings ceilings_of(const std::vector<Ceiling>& measured) {
           .write = rate("write"),
           .fp32 = rate("fp32"),
           .bf16 = rate("bf16")};
+}
+
+Limit limit_of(const Work& work, const Ceilings& ceilings) {
+  const Limit memory = memory_limit(work, ceilings);
+  const Limit compute = work.arithmetic == Arithmetic::bf16
+                            ? Limit{"bf16", work.operations / ceilings.bf16}
+                            : Limit{"fp32", work.operations / ceilings.fp32};
+  return compute.seconds > memory.seconds ? compute : memory;
 }
 
 }  // namespace zeropp::kernels

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "apps/kernels/bench.hpp"
-#include "apps/kernels/work.hpp"
 
 namespace zeropp::kernels {
 
@@ -25,6 +24,27 @@ struct Ceiling {
 std::vector<Ceiling> measure_ceilings(const Bench& bench, bool bf16, const Source& source);
 /// The copy once more, to see how far the machine has drifted.
 Ceiling measure_copy(const Bench& bench);
+
+/// Rates that the machine reached, in bytes or operations a second; NaN: not measured.
+struct Ceilings {
+  /// Host: memcpy by one thread, its bytes counted once (a codec's are read + written). CUDA: the
+  /// driver's copy, its bytes counted read + written.
+  double reference = 0;
+  double copy = 0;  ///< read + written, all threads
+  double read = 0;
+  double write = 0;
+  double fp32 = 0;
+  double bf16 = 0;
+};
+
+struct Limit {
+  std::string_view name;  ///< the ceiling: "copy", "read", "write", "fp32", "bf16"
+  double seconds = 0;     ///< the least that the work can take under it
+};
+
+/// The ceiling under which the work takes longest. Memory: `read` where less than an eighth of what
+/// is read is written, `write` the other way round, else `copy`.
+Limit limit_of(const Work& work, const Ceilings& ceilings);
 
 /// Ceilings of `measured`, by name; on a GPU the copy is the reference.
 Ceilings ceilings_of(const std::vector<Ceiling>& measured);

@@ -1,6 +1,6 @@
 #include "apps/kernels/outputs.hpp"
 #include "lib/base/units.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/bench/run.hpp"
 
 namespace zeropp::kernels {
 
@@ -8,16 +8,10 @@ namespace {
 
 using nlohmann::json;
 
-json microseconds(const std::vector<double>& seconds) {
-  json list = json::array();
-  for (const double value : seconds) list.push_back(value / kMicro);
-  return list;
-}
-
 json times_of(const Samples& samples, const Summary& s) {
-  return {{"time", s.median / kMicro}, {"ci95", {s.low / kMicro, s.high / kMicro}},
-          {"p95", s.p95 / kMicro},     {"cv", s.variation},
-          {"runs", samples.runs},      {"samples", microseconds(samples.seconds)}};
+  return {{"time", s.median / kMicro},  {"ci95", {s.low / kMicro, s.high / kMicro}},
+          {"p95", s.p95 / kMicro},      {"cv", s.variation},
+          {"runs", samples.iterations}, {"samples", bench::microseconds(samples.slowest())}};
 }
 
 json to_json(const Row& row) {
@@ -42,7 +36,7 @@ json to_json(const Row& row) {
 }
 
 json to_json(const Ceiling& ceiling) {
-  json result = times_of(ceiling.samples, summarize(ceiling.samples.seconds));
+  json result = times_of(ceiling.samples, summarize(ceiling.samples.slowest()));
   result.update({{"name", ceiling.name},
                  {"means", ceiling.means},
                  {"unit", ceiling.unit},
@@ -77,25 +71,18 @@ json units() {
 
 }  // namespace
 
-json to_json(const Outcome& outcome, const trace::TraceData& run, const std::string& end_time) {
-  json provenance = trace::to_json(trace::describe_run(run));
-  json config = std::move(provenance["config"]);
+json to_json(const Outcome& outcome, const trace::TraceData& run) {
   const trace::RankRow& rank = run.ranks.front();
-  return {{"schema", "zeropp-kernels"},
-          {"schema_version", "1.0"},
-          {"software_version", run.provenance.version},
-          {"start_time", run.provenance.started_at},
-          {"end_time", end_time},
-          {"provenance", std::move(provenance)},
-          {"config", std::move(config)},
-          {"backend", run.backend},
-          {"device", rank.gpu.empty() ? rank.host : rank.gpu},
-          {"threads", outcome.threads},
-          {"cache_bytes", outcome.cache_bytes},
-          {"units", units()},
-          {"ceilings", list_of(outcome.ceilings)},
-          {"rows", list_of(outcome.rows)},
-          {"verdict", run.verdict}};
+  json document = bench::json_head("zeropp-kernels", "1.0", run);
+  document.update({{"backend", run.backend},
+                   {"device", rank.gpu.empty() ? rank.host : rank.gpu},
+                   {"threads", outcome.threads},
+                   {"cache_bytes", outcome.cache_bytes},
+                   {"units", units()},
+                   {"ceilings", list_of(outcome.ceilings)},
+                   {"rows", list_of(outcome.rows)},
+                   {"verdict", run.verdict}});
+  return document;
 }
 
 }  // namespace zeropp::kernels

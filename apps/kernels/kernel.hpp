@@ -11,11 +11,23 @@
 
 #include "apps/kernels/operands.hpp"
 #include "apps/kernels/values.hpp"
-#include "apps/kernels/work.hpp"
 #include "kernels/codec/spec.hpp"
 #include "lib/device/compute_device.hpp"
 
 namespace zeropp::kernels {
+
+/// Units that do the operations: fp32 units, or the units for products of bf16 (tensor cores).
+enum class Arithmetic { fp32, bf16 };
+
+/// Work that one run has to do.
+struct Work {
+  double read = 0;        ///< bytes: every input once
+  double written = 0;     ///< bytes: every output once
+  double operations = 0;  ///< additions and multiplications; a fused one is two
+  Arithmetic arithmetic = Arithmetic::fp32;
+
+  [[nodiscard]] double moved() const { return read + written; }
+};
 
 /// Function that enqueues one run on the stream.
 using Call = std::function<void(StreamHandle)>;

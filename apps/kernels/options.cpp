@@ -1,6 +1,6 @@
 #include "apps/kernels/options.hpp"
 
-#include "lib/config/back_end_options.hpp"
+#include "lib/config/back_end.hpp"
 
 namespace zeropp::kernels {
 
@@ -9,7 +9,6 @@ std::vector<config::Option> option_table(Options& o) {
   return {
       {.path = "filter",
        .flag = "--filter",
-       .nicknames = {"kernel", "kernels"},
        .field = &o.filter,
        .help = "Regular expression that a row's name (--list) has to hold a match of"},
       {.path = "list",

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/kernels/kernel.hpp"
-#include "apps/kernels/timing.hpp"
+#include "apps/kernels/bench.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
 
@@ -37,7 +36,7 @@ std::vector<config::Option> option_table(Options& options);
 struct Settings {
   Choice choice;
   std::vector<Case> cases;  ///< that the filter leaves; one at least
-  Repetition repetition;
+  bench::Repetition repetition;
 };
 
 /// Decides `auto` in `options`, and refuses what does not exist or would have no effect, with the

@@ -5,33 +5,20 @@
 #include <charconv>
 #include <iterator>
 #include <regex>
-#include <stdexcept>
 
 #include "apps/kernels/options.hpp"
-#include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/base/text.hpp"
+#include "lib/config/effects.hpp"
+#include "lib/config/lists.hpp"
+#include "lib/config/refuse.hpp"
 
 namespace zeropp::kernels {
 
 namespace {
 
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
-}
-
-/// Refuses an empty entry and one that comes twice.
-std::vector<std::string> list(const std::string& text, const char* flag) {
-  auto words = split(text, ',');
-  for (const std::string& word : words) {
-    if (word.empty()) refuse("{}: \"{}\" has an empty entry: leave it out", flag, text);
-    if (std::ranges::count(words, word) > 1) {
-      refuse("{}: {} is given twice: leave one out", flag, word);
-    }
-  }
-  return words;
-}
+using config::list_of;
+using config::refuse;
 
 /// Whole number that the text is; 0 for what is no whole number.
 std::size_t number(const std::string& text) {
@@ -49,25 +36,13 @@ Backend choose_backend(std::optional<Backend>& backend, const config::Machine& m
   return *backend;
 }
 
-std::vector<codec::CodecSpec> choose_codecs(const std::string& text) {
-  std::vector<codec::CodecSpec> codecs;
-  for (const std::string& name : list(text, "--codec")) {
-    try {
-      codecs.push_back(codec::parse_codec(name));
-    } catch (const std::invalid_argument& error) {
-      refuse("--codec: {}", error.what());
-    }
-  }
-  return codecs;
-}
-
 bool is_automatic(const std::string& text) { return text == "auto"; }
 
 std::vector<Dtype> choose_dtypes(std::string& text, Backend backend) {
   constexpr Dtype kKnown[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
   if (is_automatic(text)) text = name_of(backend == Backend::host ? Dtype::fp32 : Dtype::bf16);
   std::vector<Dtype> dtypes;
-  for (const std::string& name : list(text, "--dtype")) {
+  for (const std::string& name : list_of(text, "--dtype")) {
     const auto* const found =
         std::ranges::find(kKnown, name, [](Dtype dtype) { return name_of(dtype); });
     if (found == std::end(kKnown)) {
@@ -80,7 +55,7 @@ std::vector<Dtype> choose_dtypes(std::string& text, Backend backend) {
 
 std::vector<std::size_t> choose_images(const std::string& text, std::size_t values) {
   std::vector<std::size_t> images;
-  for (const std::string& word : list(text, "--images")) {
+  for (const std::string& word : list_of(text, "--images")) {
     images.push_back(number(word));
     if (images.back() == 0 || images.back() > values) {
       refuse("--images: \"{}\" is no number of images from 1 to --values {}", word, values);
@@ -95,7 +70,7 @@ std::vector<BlockShape> choose_shapes(std::string& text, Backend backend) {
         backend == Backend::host ? "1x256x768x12" : "8x1024x1600x25,4x2048x4096x32,1x512x6144x48";
   }
   std::vector<BlockShape> shapes;
-  for (const std::string& word : list(text, "--shape")) {
+  for (const std::string& word : list_of(text, "--shape")) {
     std::vector<std::size_t> sizes;
     for (const std::string& part : split(word, 'x')) sizes.push_back(number(part));
     const bool whole = sizes.size() == 4 && std::ranges::find(sizes, 0U) == sizes.end();
@@ -160,14 +135,14 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
     o.values = std::size_t{choice.backend == Backend::host ? 16U : 256U} << 20U;
   }
   choice.values = o.values;
-  choice.codecs = choose_codecs(o.codec);
+  choice.codecs = config::codecs_of(o.codec, "--codec");
   choice.dtypes = choose_dtypes(o.dtype, choice.backend);
   choice.images = choose_images(o.images, o.values);
   choice.shapes = choose_shapes(o.shape, choice.backend);
   choice.vocab = o.vocab;
   choice.source = Source(o.seed);
   settings.cases = choose_cases(o, choice, table);
-  settings.repetition = {.seconds = o.maximum_seconds, .samples = o.samples};
+  settings.repetition = repetition_of(o.samples, o.maximum_seconds);
   return settings;
 }
 

@@ -32,7 +32,7 @@ Row to_row(const Case& of, const Problem& problem, const Measured& measured,
     return row;
   }
   row.samples = measured.samples;
-  row.summary = summarize(measured.samples.seconds);
+  row.summary = summarize(measured.samples.slowest());
   row.of_limit = limit.seconds / row.summary.median;
   row.of_copy = row.bytes_per_second() / ceilings.reference;
   return row;

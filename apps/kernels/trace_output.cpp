@@ -1,6 +1,5 @@
 #include "apps/kernels/outputs.hpp"
 #include "lib/base/units.hpp"
-#include "lib/trace/column.hpp"
 
 namespace zeropp::kernels {
 
@@ -45,7 +44,7 @@ trace::Group results_group(const Outcome& outcome) {
        column("sets", "sets", "Of operands, used in turn", rows,
               [](const Row& row) { return std::uint64_t{row.sets}; }),
        column("runs", "runs", "Of a sample", rows,
-              [](const Row& row) { return std::uint64_t{row.samples.runs}; }),
+              [](const Row& row) { return std::uint64_t{row.samples.iterations}; }),
        column("time", "us", "Of one run, median of the samples", rows,
               of_summary(&Summary::median, kMicro)),
        column("time_low", "us", "Its 95 % interval", rows, of_summary(&Summary::low, kMicro)),
@@ -68,7 +67,7 @@ struct Sample {
 trace::Group samples_group(const std::vector<Row>& rows) {
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (const double seconds : rows[i].samples.seconds) samples.push_back({i, seconds});
+    for (const double seconds : rows[i].samples.slowest()) samples.push_back({i, seconds});
   }
   return {"samples",
           {},

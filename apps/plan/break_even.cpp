@@ -17,8 +17,8 @@
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/standard_output.hpp"
+#include "lib/config/effects.hpp"
 #include "lib/plan/step_time.hpp"
-#include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan_app {

@@ -10,6 +10,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/standard_output.hpp"
 #include "lib/base/units.hpp"
+#include "lib/config/effects.hpp"
 
 namespace zeropp::plan_app {
 

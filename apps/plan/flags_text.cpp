@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "lib/config/effects.hpp"
 #include "lib/config/options.hpp"
 
 namespace zeropp::plan_app {

@@ -190,7 +190,6 @@ std::vector<config::Option> options(Job& job) {
   std::vector<config::Option> table{
       {.path = "plan.nodes",
        .flag = "--nodes",
-       .nicknames = {"nnodes", "num-nodes"},
        .field = &job.nodes,
        .help = "Nodes that are planned where no cluster says how many; unless given, those of "
                "plan.cluster, and 2 with plan.gpu",
@@ -198,7 +197,6 @@ std::vector<config::Option> options(Job& job) {
       {.path = "plan.ranks_per_node",
        .flag = "--ranks-per-node",
        .other_flags = {"--gpus-per-node"},
-       .nicknames = {"gpus", "num-gpus", "nproc-per-node"},
        .field = &job.ranks_per_node,
        .help = "Ranks, with the back end cuda GPUs, of a node (--gpus-per-node); "
                "0: as zeropp.node_size says, or 8",
@@ -212,7 +210,6 @@ std::vector<config::Option> options(Job& job) {
        .unit = "steps"},
       {.path = "plan.model_preset",
        .flag = "--model-preset",
-       .nicknames = {"preset", "model-size"},
        .field = &job.model_preset,
        .help = "Sizes of a GPT by its name; a flag of the model "
                "overrides its own",

@@ -5,13 +5,14 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <ranges>
 
 #include "apps/plan/commands.hpp"
 #include "lib/app/app.hpp"
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/standard_output.hpp"
+#include "lib/config/effects.hpp"
+#include "lib/config/lists.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
 
@@ -103,14 +104,6 @@ void require_given(const std::vector<config::Option>& given) {
   }
 }
 
-std::vector<codec::CodecSpec> codecs_of(const std::string& names) {
-  std::vector<codec::CodecSpec> specs;
-  for (const auto& part : std::views::split(names, ',')) {
-    specs.push_back(codec::parse_codec(std::string_view(part.begin(), part.end())));
-  }
-  return specs;
-}
-
 nlohmann::json table_json(const std::vector<plan::WidthRow>& rows) {
   nlohmann::json listed = nlohmann::json::array();
   for (const plan::WidthRow& row : rows) {
@@ -157,7 +150,8 @@ ExitCode answer(const Request& r, const app::Call& call) {
   std::string text;
   nlohmann::json value;
   if (r.table) {
-    const std::vector<plan::WidthRow> rows = plan::savings_table(codecs_of(r.codecs));
+    const std::vector<plan::WidthRow> rows =
+        plan::savings_table(config::codecs_of(r.codecs, "--codec"));
     text = table_text(rows);
     value = table_json(rows);
   } else {
@@ -190,11 +184,7 @@ int run_savings(int argc, char** argv) {
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     config::check_effects(given);
     if (request.table) {
-      try {
-        codecs_of(request.codecs);
-      } catch (const std::invalid_argument& error) {
-        throw Error(ExitCode::usage, fmt::format("--codec: {}", error.what()));
-      }
+      (void)config::codecs_of(request.codecs, "--codec");
     } else {
       require_given(given);
     }

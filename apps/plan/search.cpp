@@ -23,6 +23,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/standard_output.hpp"
 #include "lib/base/units.hpp"
+#include "lib/config/effects.hpp"
 #include "lib/config/resolve.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/plan/memory_remedies.hpp"

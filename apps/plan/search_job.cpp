@@ -10,6 +10,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/text.hpp"
 #include "lib/base/units.hpp"
+#include "lib/config/effects.hpp"
 #include "lib/config/options.hpp"
 
 namespace zeropp::plan_app {

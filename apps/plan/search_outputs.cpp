@@ -9,7 +9,6 @@
 
 #include "apps/plan/byte_unit.hpp"
 #include "apps/plan/flags_text.hpp"
-#include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan_app {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "lib/base/units.hpp"
-#include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan_app {

@@ -1,8 +1,6 @@
 // All-gather: every rank's part -> all parts on every rank. The vendor's is called as it is; the
 // others come from the registry.
 #include "apps/sweep/entries.hpp"
-#include "apps/sweep/registered.hpp"
-#include "apps/sweep/vendor.hpp"
 
 namespace zeropp::sweep {
 

@@ -4,9 +4,6 @@
 #include "lib/collective/all_reduce.hpp"
 
 #include "apps/sweep/entries.hpp"
-#include "apps/sweep/reduction.hpp"
-#include "apps/sweep/registered.hpp"
-#include "apps/sweep/vendor.hpp"
 #include "lib/base/checked.hpp"
 
 namespace zeropp::sweep {

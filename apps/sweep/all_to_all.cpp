@@ -2,8 +2,6 @@
 #include "lib/collective/all_to_all.hpp"
 
 #include "apps/sweep/entries.hpp"
-#include "apps/sweep/registered.hpp"
-#include "apps/sweep/vendor.hpp"
 #include "lib/device/stream.hpp"
 
 namespace zeropp::sweep {

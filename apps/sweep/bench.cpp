@@ -163,8 +163,9 @@ void bench(const SweepContext& sweep, const BenchOptions& options, const Collect
   const Data data(variant.is_lossless() ? Data::Kind::integers : Data::Kind::normal, options.seed,
                   shape.dtype, static_cast<int>(shape.ranks()));
   std::optional<Operation> operation;
-  sweep.context.agree_on(
-      [&] { operation.emplace(sweep, collective, shape, variant, options.repetition.aggregated); });
+  sweep.context.agree_on([&] {
+    operation.emplace(sweep, collective, shape, variant, options.repetition.times.operations);
+  });
   operation->register_memory();
   Checks checks(sweep, collective, shape, variant, data, *operation,
                 fmt::format("{} {} {} of {} bytes on group {}", row.collective, row.codec,

@@ -1,6 +1,5 @@
 // Broadcast: the root's buffer on every rank. There is the vendor's only.
 #include "apps/sweep/entries.hpp"
-#include "apps/sweep/vendor.hpp"
 
 namespace zeropp::sweep {
 

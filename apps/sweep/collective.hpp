@@ -81,6 +81,13 @@ struct Expected {
   std::vector<double> bound;
 };
 
+/// Elements of one rank's part of a buffer of `bytes`: a multiple of 16 bytes.
+constexpr std::size_t elements_of_part(std::size_t bytes, std::size_t element_bytes,
+                                       std::size_t ranks) {
+  const std::size_t quantum = 16 / element_bytes;
+  return bytes / element_bytes / ranks / quantum * quantum;
+}
+
 class Collective {
  public:
   virtual ~Collective() = default;

@@ -2,7 +2,6 @@
 
 #include "apps/sweep/collective.hpp"
 #include "apps/sweep/entries.hpp"
-#include "apps/sweep/sizes.hpp"
 
 namespace zeropp::sweep {
 

@@ -1,26 +1,15 @@
-#include <cmath>
-
 #include "apps/sweep/outputs.hpp"
-#include "lib/base/units.hpp"
-#include "lib/trace/devices.hpp"
-#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/bench/run.hpp"
 
 namespace zeropp::sweep {
 
 namespace {
 
+using bench::number;
 using nlohmann::json;
 
 /// The version of nccl-tests' JSON whose key names these are.
 constexpr int kNcclTestsVersion = 2;
-
-json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-
-json microseconds(const std::vector<double>& seconds) {
-  json list = json::array();
-  for (const double value : seconds) list.push_back(value / kMicro);
-  return list;
-}
 
 json to_json(const Measurement& m) {
   return {{"time", m.time},
@@ -34,7 +23,7 @@ json to_json(const Measurement& m) {
           {"ratio", number(m.ratio)},
           {"max_error", number(m.max_error)},
           {"slope", number(m.slope)},
-          {"samples", microseconds(m.samples.slowest())},
+          {"samples", bench::microseconds(m.samples.slowest())},
           {"iterations", m.samples.iterations},
           {"p50", m.p50},
           {"p95", m.p95},
@@ -81,33 +70,25 @@ json units() {
 
 }  // namespace
 
-json to_json(const Outcome& outcome, const trace::TraceData& run, const std::string& end_time) {
+json to_json(const Outcome& outcome, const trace::TraceData& run) {
   json results = json::array();
   for (const Row& row : outcome.rows) results.push_back(to_json(row));
   json errors = json::array();
   for (const Finding& finding : outcome.findings) errors.push_back(finding.text);
   const std::vector<WayBandwidth> ways = outcome.bus_bandwidths();
-  json result = trace::to_json(trace::describe_run(run));
-  json config = std::move(result["config"]);
-  result.erase("config");
-  return {{"schema", "zeropp-sweep"},
-          {"schema_version", "1.0"},
-          {"version", kNcclTestsVersion},
-          {"software_version", run.provenance.version},
-          {"start_time", run.provenance.started_at},
-          {"end_time", end_time},
-          {"provenance", std::move(result)},
-          {"config", std::move(config)},
-          {"devices", trace::devices(run)},
-          {"units", units()},
-          {"results", std::move(results)},
-          {"out_of_bounds",
-           {{"count", outcome.out_of_bounds()}, {"okay", outcome.out_of_bounds() == 0}}},
-          {"average_bus_bandwidth",
-           {{"bandwidth", ways.size() == 1 ? json(ways.front().mean) : json(nullptr)},
-            {"okay", "unchecked"}}},
-          {"errors", std::move(errors)},
-          {"verdict", outcome.verdict()}};
+  json document = bench::json_head("zeropp-sweep", "1.0", run);
+  document.update({{"version", kNcclTestsVersion},
+                   {"devices", bench::devices(run)},
+                   {"units", units()},
+                   {"results", std::move(results)},
+                   {"out_of_bounds",
+                    {{"count", outcome.out_of_bounds()}, {"okay", outcome.out_of_bounds() == 0}}},
+                   {"average_bus_bandwidth",
+                    {{"bandwidth", ways.size() == 1 ? json(ways.front().mean) : json(nullptr)},
+                     {"okay", "unchecked"}}},
+                   {"errors", std::move(errors)},
+                   {"verdict", outcome.verdict()}});
+  return document;
 }
 
 }  // namespace zeropp::sweep

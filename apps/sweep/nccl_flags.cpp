@@ -17,8 +17,9 @@ namespace zeropp::sweep {
 
 namespace {
 
-/// Treatment of a value that is not 0, nccl-tests' default.
-enum class Otherwise : std::uint8_t { taken, warned, refused };
+/// Treatment of a value that is not 0, nccl-tests' default; `absent`: of a flag of rccl-tests
+/// alone, which is refused whatever it says.
+enum class Otherwise : std::uint8_t { taken, warned, refused, absent };
 
 struct Flag {
   std::string_view letter;
@@ -27,7 +28,7 @@ struct Flag {
   std::string_view why;
 };
 
-constexpr std::array<Flag, 9> kFlags{{
+constexpr std::array<Flag, 18> kFlags{{
     {"-p", "--parallel_init", Otherwise::taken, "every rank initializes NCCL in its own process"},
     {"-V", "--device_cta_count", Otherwise::taken, "a setting of -D alone"},
     {"-M", "--memory", Otherwise::warned, "the memory that NCCL takes is not reported"},
@@ -40,9 +41,23 @@ constexpr std::array<Flag, 9> kFlags{{
     {"-D", "--device_implementation", Otherwise::refused,
      "the kernels of nccl-tests are not measured, only NCCL's and those of --algorithm"},
     {"-u", "--unalign", Otherwise::refused, "buffers are aligned"},
+    {"-Y", "--memory_type", Otherwise::absent,
+     "memory is that of the back end: --backend host or cuda"},
+    {"-s", "--stress_cycles", Otherwise::absent, "give -N for the number of cycles"},
+    {"-O", "--out_of_place", Otherwise::absent, "each row has both, out of place and in place"},
+    {"-F", "--cache_flush", Otherwise::absent, "caches are not flushed between iterations"},
+    {"-E", "--rotating_tensor", Otherwise::absent, "each row has buffers of its own"},
+    {"-q", "--delay", Otherwise::absent, "there is no delay between out of place and in place"},
+    {"-A", "", Otherwise::absent, "no flag of nccl-tests"},
+    {"-Z", "--output_format", Otherwise::absent, "--json (-J) writes JSON, and --output a trace"},
+    {"-X", "--output_file_name", Otherwise::absent,
+     "--json (-J) writes JSON, and --output a trace"},
 }};
 
 std::string take(const Flag& flag, const std::string& text) {
+  if (flag.otherwise == Otherwise::absent) {
+    config::refuse("{} is a flag of rccl-tests; {}: leave it out", flag.letter, flag.why);
+  }
   const std::string given = fmt::format("{} ({}) {}", flag.name, flag.letter, text);
   if (text.empty() || !std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); })) {
     config::refuse("{}: give a whole number, or leave it out", given);
@@ -60,37 +75,14 @@ std::vector<app::TakenFlag> nccl_flags() {
   std::vector<app::TakenFlag> all;
   for (const Flag& flag : kFlags) {
     all.push_back(
-        {.names = fmt::format("{},{}", flag.letter, flag.name),
+        {.names = fmt::format("{}{}{}", flag.letter, flag.name.empty() ? "" : ",", flag.name),
          .help = fmt::format(
              "Flag of nccl-tests that {}: {}",
              flag.otherwise == Otherwise::refused ? "may say 0 only" : "has no effect", flag.why),
-         .group = "timing",
+         .group = flag.otherwise == Otherwise::absent ? "" : "timing",
          .take = [&flag](const std::string& text) { return take(flag, text); }});
   }
   return all;
-}
-
-std::string about_rccl_flag(const std::string& flag) {
-  struct Rccl {
-    std::string_view letter;
-    std::string_view name;
-    std::string_view about;
-  };
-  constexpr std::array<Rccl, 9> flags{{
-      {"-Y", "--memory_type", "memory is that of the back end: --backend host or cuda"},
-      {"-s", "--stress_cycles", "give -N for the number of cycles"},
-      {"-O", "--out_of_place", "each row has both, out of place and in place"},
-      {"-F", "--cache_flush", "caches are not flushed between iterations"},
-      {"-E", "--rotating_tensor", "each row has buffers of its own"},
-      {"-q", "--delay", "there is no delay between out of place and in place"},
-      {"-A", "", "no flag of nccl-tests"},
-      {"-Z", "--output_format", "--json (-J) writes JSON, and --output a trace"},
-      {"-X", "--output_file_name", "--json (-J) writes JSON, and --output a trace"},
-  }};
-  const auto same = std::ranges::find_if(flags, [&](const Rccl& each) {
-    return flag == each.name || (!flag.starts_with("--") && flag.starts_with(each.letter));
-  });
-  return same == flags.end() ? "" : fmt::format("of rccl-tests; {}: leave it out", same->about);
 }
 
 std::string about_collective(const std::string& collective, const std::vector<std::string>& known) {

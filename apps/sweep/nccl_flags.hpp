@@ -9,12 +9,9 @@
 
 namespace zeropp::sweep {
 
-/// Flags of nccl-tests that have no effect here, or may have their default only.
+/// Flags of nccl-tests that have no effect here, or may have their default only; and those of
+/// rccl-tests, which are refused.
 std::vector<app::TakenFlag> nccl_flags();
-
-/// What helps with `flag` of rccl-tests, as it was typed, in a few words. Empty where it has none
-/// such.
-std::string about_rccl_flag(const std::string& flag);
 
 /// What helps with `collective`, which is none here: the name here of one that nccl-tests, MPI or
 /// the OSU benchmarks name otherwise, of `known`; or what measures it. Empty where nothing does.

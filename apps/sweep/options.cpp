@@ -1,6 +1,6 @@
 #include "apps/sweep/options.hpp"
 
-#include "lib/config/back_end_options.hpp"
+#include "lib/config/back_end.hpp"
 
 namespace zeropp::sweep {
 

@@ -91,6 +91,10 @@ struct Settings {
   bool uniform = false;  ///< nodes have equal numbers of ranks
 };
 
+/// Sizes from `minimum` to `maximum` bytes: times `factor` where it is above 1, else plus `step`.
+std::vector<std::size_t> sizes(std::size_t minimum, std::size_t maximum, std::size_t step,
+                               std::size_t factor);
+
 /// Variants of one collective that run on one group: of the codecs and algorithms that were asked
 /// for, the pairs that exist. An algorithm of levels needs the world and equal nodes.
 std::vector<Variant> variants(const Settings& settings, const Collective& collective,

@@ -1,9 +1,6 @@
 // Reduce-scatter: the sum over ranks of part r of everybody's buffer, on rank r. The vendor's gives
 // the input's dtype, those of the registry give fp32.
 #include "apps/sweep/entries.hpp"
-#include "apps/sweep/reduction.hpp"
-#include "apps/sweep/registered.hpp"
-#include "apps/sweep/vendor.hpp"
 #include "lib/device/stream.hpp"
 
 namespace zeropp::sweep {

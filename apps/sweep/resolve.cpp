@@ -3,36 +3,24 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <set>
-#include <stdexcept>
 #include <string_view>
 
 #include "apps/sweep/nccl_flags.hpp"
 #include "apps/sweep/options.hpp"
-#include "apps/sweep/sizes.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/base/text.hpp"
-#include "lib/config/back_end_choice.hpp"
+#include "lib/config/back_end.hpp"
+#include "lib/config/effects.hpp"
+#include "lib/config/lists.hpp"
 #include "lib/config/refuse.hpp"
 
 namespace zeropp::sweep {
 
 namespace {
 
+using config::list_of;
 using config::refuse;
-
-/// "a,b" -> a, b. Refuses an empty entry and one that comes twice.
-std::vector<std::string> list(const std::string& text, const char* flag) {
-  std::vector<std::string> words;
-  for (const std::string& word : split(text, ',')) {
-    if (word.empty()) refuse("{}: \"{}\" has an empty entry: leave it out", flag, text);
-    if (std::ranges::find(words, word) != words.end()) {
-      refuse("{}: {} is given twice: leave one out", flag, word);
-    }
-    words.push_back(word);
-  }
-  return words;
-}
 
 bool is_all(const std::string& text) { return text == "all"; }
 
@@ -43,7 +31,7 @@ using About = std::string(const std::string& word, const std::vector<std::string
 std::vector<std::string> choose(const std::string& text, const std::vector<std::string>& known,
                                 const char* flag, About* about = nullptr) {
   if (is_all(text)) return known;
-  auto words = list(text, flag);
+  auto words = list_of(text, flag);
   for (const std::string& word : words) {
     if (std::ranges::find(known, word) != known.end()) continue;
     const std::string other = about ? about(word, known) : "";
@@ -62,7 +50,7 @@ std::vector<Dtype> choose_types(const std::string& text) {
   std::vector<std::string> names;
   for (const Dtype dtype : kDtypes) names.push_back(type_name(dtype));
   if (!is_all(text)) {
-    for (const std::string& word : list(text, "--datatype (-d)")) {
+    for (const std::string& word : list_of(text, "--datatype (-d)")) {
       if (std::ranges::find(other, word) == std::end(other)) continue;
       refuse("--datatype (-d) {}: there are no codecs and collectives of that type here: give {}",
              word, fmt::join(names, ", "));
@@ -196,7 +184,7 @@ AlgorithmChoice choose_algorithms(const std::string& text,
       known.emplace_back(algorithm.name);
     }
   }
-  const std::vector<std::string> names = list(text, "--algorithm");
+  const std::vector<std::string> names = list_of(text, "--algorithm");
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) == known.end()) {
       refuse("--algorithm: unknown \"{}\" (nearest: {}); zpp_info lists them", name,
@@ -281,6 +269,21 @@ std::vector<std::string> algorithm_names(const Settings& settings, const Collect
 
 }  // namespace
 
+std::vector<std::size_t> sizes(std::size_t minimum, std::size_t maximum, std::size_t step,
+                               std::size_t factor) {
+  std::vector<std::size_t> all;
+  std::size_t size = minimum;
+  while (size <= maximum) {
+    all.push_back(size);
+    const std::size_t room = std::numeric_limits<std::size_t>::max();
+    if (factor > 1 ? size > room / factor : size > room - step) break;
+    const std::size_t next = factor > 1 ? size * factor : size + step;
+    if (next == size) break;  // 0 times a factor, or a step of 0
+    size = next;
+  }
+  return all;
+}
+
 std::vector<Variant> variants(const Settings& settings, const Collective& collective,
                               GroupKind group) {
   const std::vector<std::string> names = algorithm_names(settings, collective, group);
@@ -340,13 +343,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
     settings.collectives.push_back(
         table[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())]);
   }
-  for (const std::string& name : list(o.codec, "--codec")) {
-    try {
-      settings.codecs.push_back(codec::parse_codec(name));
-    } catch (const std::invalid_argument& error) {
-      refuse("--codec: {}", error.what());
-    }
-  }
+  settings.codecs = config::codecs_of(o.codec, "--codec");
   settings.algorithms = choose_algorithms(o.algorithm, settings.collectives);
   settings.pipeline_depth = o.pipeline_depth;
   settings.groups = choose_groups(o.group);
@@ -360,11 +357,11 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   }
   settings.roots = choose_roots(o.root, settings.groups, machine);
   settings.bench = {
-      .repetition = {.warmups = o.warmup_iterations,
-                     .iterations = o.iterations,
-                     .cycles = o.run_cycles == 0 && o.iterations > 0 ? 1 : o.run_cycles,
-                     .aggregated = o.aggregated_iterations,
-                     .seconds = o.maximum_seconds,
+      .repetition = {.times = {.warmups = o.warmup_iterations,
+                               .iterations = o.iterations,
+                               .operations = o.aggregated_iterations,
+                               .cycles = o.run_cycles == 0 && o.iterations > 0 ? 1 : o.run_cycles,
+                               .seconds = o.maximum_seconds},
                      .blocking = static_cast<Blocking>(o.blocking),
                      .graph_launches = o.graph},
       .over_ranks = static_cast<OverRanks>(o.average),
@@ -375,7 +372,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   if (o.validation == 0 && config::is_given(given, "check_maximum_bytes")) {
     refuse("--check-maxbytes has no effect with --check (-c) 0: leave one out");
   }
-  if (settings.bench.repetition.cycles > 0 && config::is_given(given, "maximum_seconds")) {
+  if (settings.bench.repetition.times.cycles > 0 && config::is_given(given, "maximum_seconds")) {
     refuse("--max-seconds has no effect where -n or -N say how often: leave it, or them, out");
   }
   return settings;

@@ -1,77 +1,63 @@
 #include "apps/sweep/sweep.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
-#include <ctime>
 #include <limits>
 #include <numeric>
 #include <optional>
 
-#include "apps/sweep/columns.hpp"
 #include "apps/sweep/nccl_flags.hpp"
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/outcome.hpp"
 #include "apps/sweep/outputs.hpp"
-#include "lib/app/app.hpp"
 #include "lib/app/gpu_sampling.hpp"
 #include "lib/app/interrupt.hpp"
-#include "lib/app/outputs.hpp"
-#include "lib/app/own_device.hpp"
-#include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/standard_output.hpp"
+#include "lib/bench/run.hpp"
 
 namespace zeropp::sweep {
 
 namespace {
 
-std::string now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
-
 class Sweep {
  public:
   Sweep(const Options& options, const Settings& settings, const app::Context& context)
-      : options_(options), settings_(settings), context_(context) {
-    outputs_ = app::preflight_outputs(context_);
-    device_ = app::own_device(context_, *options_.backend);
-    context_.agree_on([&] { stream_ = device_.make_stream("sweep"); });
-    if (options_.backend == Backend::cuda && !context_.gpus.warning.empty()) {
-      log::warn(context_.gpus.warning);
-    }
+      : options_(options),
+        settings_(settings),
+        context_(context),
+        run_(context, *options.backend, *options.transport) {
+    context_.agree_on([&] { stream_ = run_.device().make_stream("sweep"); });
     if (const std::string warning = about_split(); !warning.empty()) log::warn(warning);
     groups_ = context_.world().make_groups(
         {.levels = needs_levels(),
-         .device = device_,
+         .device = run_.device(),
          .transport = *options_.transport,
          .rail_lanes = options_.rail_lanes,
          .copy_engines = options_.copy_engines == comm::CopyEngines::on});
   }
 
   ExitCode run() {
-    trace::TraceData head = app::run_trace(context_, *options_.backend, *options_.transport);
+    trace::TraceData& head = run_.head();
     head.seed = options_.seed;
-    print(preamble(options_, settings_, context_.topology(), head.ranks) + planned_rows());
-    print(column_names(options_.per_iteration_timing > 0));
+    run_.print(preamble(options_, settings_, context_.topology(), head.ranks) + planned_rows());
+    run_.print(column_names(options_.per_iteration_timing > 0));
     app::GpuSampling sampling(context_, *options_.backend, options_.gpu_sampling);
     for (const Collective* collective : settings_.collectives) {
       if (outcome_.ended.empty()) measure(*collective);
     }
     sampling.finish(head);
-    print(footer(outcome_));
+    run_.print(footer(outcome_));
     // Rank 0 alone has the lines of all ranks, all have the same verdict.
     for (const std::string& line : outcome_.first_findings()) log::error(line);
     if (signal_ != 0) head.interrupted = app::name_of_interrupt(signal_);
     head.verdict = outcome_.verdict();
     context_.agree_on([&] {
       if (!context_.is_root()) return;
-      app::write_outputs(context_, outputs_, to_document(outcome_, head),
-                         [&] { return to_json(outcome_, head, now()); });
-      print(fmt::format("# {:<20} : {}\n", "Trace", context_.trace_path().string()));
+      run_.write(to_document(outcome_, head), [&] { return to_json(outcome_, head); });
     });
     if (!outcome_.ended.empty()) {
       log::warn(fmt::format(
@@ -91,11 +77,6 @@ class Sweep {
     comm::Communicator& group;
     Shape shape;
   };
-
-  void print(const std::string& text) const {
-    if (!context_.is_root()) return;
-    standard_output::write(text);
-  }
 
   [[nodiscard]] bool needs_levels() const {
     const auto is_part = [](GroupKind group) { return group != GroupKind::world; };
@@ -176,8 +157,9 @@ class Sweep {
       }
       const auto all = variants(settings_, collective, group);
       if (all.empty()) {
-        print(fmt::format("# {} on group {}: none of its algorithms carries the codecs asked for\n",
-                          collective.name(), enum_name(group)));
+        run_.print(
+            fmt::format("# {} on group {}: none of its algorithms carries the codecs asked for\n",
+                        collective.name(), enum_name(group)));
         continue;
       }
       for (const Dtype dtype : settings_.dtypes) {
@@ -220,7 +202,7 @@ class Sweep {
       const std::string what =
           fmt::format("{} {} {} of {} bytes", row.collective, row.codec, row.algorithm, row.size);
       try {
-        bench({context_, groups_, setting.group, device_, stream_,
+        bench({context_, groups_, setting.group, run_.device(), stream_,
                Workers::on_this_host(context_.world().host_ranks())},
               settings_.bench, collective, shape, variant, row, outcome_.findings);
       } catch (const comm::AgreedError& error) {  // on all ranks: what was measured is kept first
@@ -233,8 +215,8 @@ class Sweep {
     compare(rows, &Row::out_of_place);
     compare(rows, &Row::in_place);
     for (Row& row : rows) {
-      print(line_of(row, context_.world().host_ranks() == context_.world().size(),
-                    options_.per_iteration_timing > 0));
+      run_.print(line_of(row, context_.world().host_ranks() == context_.world().size(),
+                         options_.per_iteration_timing > 0));
       outcome_.rows.push_back(std::move(row));
     }
   }
@@ -251,8 +233,7 @@ class Sweep {
   const Options& options_;
   const Settings& settings_;
   const app::Context& context_;
-  app::OutputLock outputs_;
-  Device device_;
+  bench::Run run_;
   Stream stream_;
   comm::Groups groups_;
   Outcome outcome_;
@@ -281,9 +262,6 @@ app::App description(Options& options, Settings& settings,
       .json_flags = "-J,--json,--output_file",
       .timeout_flags = "-T,--timeout",
       .taken_flags = nccl_flags()};
-  app.elsewhere = [](const std::string& flag, const std::string& value) {
-    return value.empty() ? about_rccl_flag(flag) : "";
-  };
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     settings = resolve(options, given, machine, table);
   };

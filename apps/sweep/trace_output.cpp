@@ -1,5 +1,4 @@
 #include "apps/sweep/outputs.hpp"
-#include "lib/trace/column.hpp"
 
 namespace zeropp::sweep {
 

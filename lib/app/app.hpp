@@ -11,15 +11,48 @@
 #include <utility>
 #include <vector>
 
-#include "lib/app/call.hpp"
 #include "lib/app/gpus.hpp"
 #include "lib/base/error.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/config/groups.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
+#include "lib/device/device.hpp"
+#include "lib/trace/provenance.hpp"
 
 namespace zeropp::app {
+
+/// Call of a program: its command line, its configuration, and where its results go; every program
+/// has this, with ranks or without. Refers to the option table of the program, which outlives it.
+class Call {
+ public:
+  Call(const std::vector<config::Option>& options, std::string name, std::string command_line)
+      : options_(options), name_(std::move(name)), command_line_(std::move(command_line)) {}
+
+  /// "train": of the program zpp_train.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// The effective configuration as canonical JSON, as the options are now.
+  [[nodiscard]] std::string config_json() const;
+  /// Provenance of the run, complete with the versions of libraries.
+  [[nodiscard]] trace::Provenance provenance() const;
+  /// Command line that the program was called with.
+  [[nodiscard]] const std::string& command_line() const { return command_line_; }
+  /// The option table, as resolved.
+  [[nodiscard]] const std::vector<config::Option>& options() const { return options_; }
+  /// Path of the trace: DIR/<app>.h5; DIR is the current folder without --output.
+  [[nodiscard]] std::filesystem::path trace_path() const {
+    return output.value_or(".") / (name_ + ".h5");
+  }
+
+  std::optional<std::filesystem::path> output;  ///< --output
+  std::optional<std::filesystem::path> json;    ///< --json
+  std::function<std::string()> canonical;       ///< ConfigFile's; empty: the options are all
+
+ private:
+  const std::vector<config::Option>& options_;
+  std::string name_;
+  std::string command_line_;
+};
 
 /// Lives as long as App::run does.
 class Context : public Call {
@@ -39,6 +72,10 @@ class Context : public Call {
   /// memory. Throws std::logic_error where `step` communicated: a rank that fails before that would
   /// ask for agreement while the others wait for it elsewhere.
   void agree_on(const std::function<void()>& step) const;
+
+  /// The device of this rank: for the back end cuda the GPU that `gpus` gives it, else the host.
+  /// Collective. Throws AgreedError.
+  [[nodiscard]] Device own_device(Backend backend) const;
 
   GpuPlacement gpus;  ///< of all ranks
 
@@ -67,7 +104,7 @@ struct Answer {
 struct TakenFlag {
   std::string names;  ///< separated by commas: "-p,--parallel_init"
   std::string help;
-  std::string group;  ///< name of the group of --help that lists it
+  std::string group;  ///< name of the group of --help that lists it; empty: none does
   /// Checks the value; returns a warning, or nothing. Throws Error(usage).
   std::function<std::string(const std::string& value)> take;
 };

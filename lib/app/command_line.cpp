@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <ranges>
@@ -13,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "lib/app/foreign_flags.hpp"
 #include "lib/app/help.hpp"
-#include "lib/base/nearest.hpp"
 #include "lib/config/deepspeed_keys.hpp"
+#include "lib/config/effects.hpp"
 #include "lib/config/json.hpp"
+#include "lib/config/other_names.hpp"
 
 namespace zeropp::app {
 namespace {
@@ -132,8 +131,9 @@ std::vector<TakenFlag> megatron_flags(const App& app) {
 void add_taken_flags(CLI::App& cli, const App& app, const std::vector<TakenFlag>& flags,
                      std::vector<std::string>& known, std::vector<std::string>& warnings) {
   for (const TakenFlag& flag : flags) {
+    const bool listed = !flag.group.empty();
     for (const auto& name : std::views::split(flag.names, ',')) {
-      known.emplace_back(name.begin(), name.end());
+      if (listed) known.emplace_back(name.begin(), name.end());
     }
     const auto group = std::ranges::find(app.groups, flag.group, &config::OptionGroup::name);
     cli.add_option_function<std::string>(
@@ -144,96 +144,10 @@ void add_taken_flags(CLI::App& cli, const App& app, const std::vector<TakenFlag>
              }
            },
            flag.help)
-        ->group(heading_of(*group))
+        ->group(listed ? heading_of(*group) : "")
         ->type_name("N");
   }
 }
-
-/// A name that somebody may type, and the flag that it stands for.
-struct FlagName {
-  std::string name;
-  std::string flag;
-};
-
-/// Text of a flag as names are compared: without dashes in front, and a dash for each underscore.
-std::string called(const std::string& flag) {
-  std::string text = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
-  std::ranges::replace(text, '_', '-');
-  return text;
-}
-
-/// Names of the flags of `options` and of `known` ones, other names of a flag among them.
-std::vector<FlagName> flag_names(const std::vector<std::string>& known,
-                                 const std::vector<config::Option>& options) {
-  std::vector<FlagName> names;
-  for (const config::Option& option : options) {
-    names.push_back({called(option.flag), option.flag});
-    for (const std::string& other : option.other_flags) {
-      names.push_back({called(other), option.flag});
-    }
-    for (const std::string& nickname : option.nicknames) names.push_back({nickname, option.flag});
-  }
-  for (const std::string& flag : known) {
-    if (flag.starts_with("--")) names.push_back({called(flag), flag});
-  }
-  return names;
-}
-
-/// Whether `key` is the last part of the path of `option`: "stage" of zero_optimization.stage.
-bool ends_in(const config::Option& option, std::string key) {
-  std::ranges::replace(key, '-', '_');
-  return ("." + option.path).ends_with("." + key);
-}
-
-/// The flag that has, or whose option is called, what was typed. Empty where none is.
-std::string same_flag(const std::string& typed, const std::vector<FlagName>& names) {
-  const auto same = std::ranges::find(names, typed, &FlagName::name);
-  return same == names.end() ? "" : same->flag;
-}
-
-/// The flag that is meant by a mistyped one: by the last part of its option's key, by spelling
-/// where few letters differ, by the words that it begins with (--model of --model-size), or by
-/// spelling where most letters are the same. Empty where none is.
-std::string similar_flag(const std::string& typed, const std::vector<FlagName>& names,
-                         const std::vector<config::Option>& options) {
-  constexpr std::size_t kMisspelt = 1;
-  if (typed.empty()) return "";
-  const auto option = std::ranges::find_if(
-      options, [&](const config::Option& each) { return ends_in(each, typed); });
-  if (option != options.end()) return option->flag;
-  std::vector<std::string> texts;
-  for (const FlagName& each : names) texts.push_back(each.name);
-  const std::string spelt = nearest(typed, texts);
-  const std::size_t distance = edit_distance(typed, spelt);
-  const auto of_name = [&](const std::string& text) {
-    return std::ranges::find(names, text, &FlagName::name)->flag;
-  };
-  if (distance <= kMisspelt) return of_name(spelt);
-  std::string longest;
-  for (const std::string& text : texts) {
-    if (typed.starts_with(text + "-") && text.size() > longest.size()) longest = text;
-  }
-  if (!longest.empty()) return of_name(longest);
-  return 2 * distance < typed.size() ? of_name(spelt) : "";
-}
-
-/// What helps whoever typed the unknown flag `name`, in a few words. Empty where nothing is known.
-std::string hint_for(const std::string& name, const std::vector<std::string>& known,
-                     const App& app) {
-  const auto nearest = [](const std::string& flag) {
-    return flag.empty() ? "" : "nearest: " + flag;
-  };
-  const std::string typed = called(name);
-  const std::vector<FlagName> names = flag_names(known, app.options);
-  std::string hint = nearest(same_flag(typed, names));
-  if (hint.empty() && app.elsewhere) hint = app.elsewhere(name, "");
-  if (hint.empty()) hint = about_foreign_flag(typed);
-  return hint.empty() ? nearest(similar_flag(typed, names, app.options)) : hint;
-}
-
-/// Words that people put behind flags that are true or false.
-constexpr std::array<std::string_view, 8> kBooleans{"true", "false", "True", "False",
-                                                    "on",   "off",   "yes",  "no"};
 
 /// Refuses words that CLI11 could not place.
 [[noreturn]] void refuse(const std::vector<std::string>& rest,
@@ -241,19 +155,14 @@ constexpr std::array<std::string_view, 8> kBooleans{"true", "false", "True", "Fa
   const auto flag = std::find_if(rest.begin(), rest.end(),
                                  [](const std::string& word) { return word.starts_with("-"); });
   if (flag == rest.end()) {
-    if (std::ranges::find(kBooleans, rest.front()) != kBooleans.end()) {
-      throw Error(ExitCode::usage,
-                  fmt::format("unexpected argument \"{}\": a flag that is true or false takes it "
-                              "behind an equals sign, or none: --FLAG, --no-FLAG or --FLAG=true",
-                              rest.front()));
-    }
     throw Error(ExitCode::usage,
                 fmt::format("unexpected argument \"{}\": it follows no flag that takes one more "
                             "value: see --help",
                             rest.front()));
   }
   const std::string name = flag->substr(0, flag->find('='));
-  const std::string hint = hint_for(name, known, app);
+  std::string hint = app.elsewhere ? app.elsewhere(name, "") : "";
+  if (hint.empty()) hint = config::hint_for_flag(name, known, app.options);
   throw Error(ExitCode::usage, fmt::format("unknown flag {}{}: see --help", name,
                                            hint.empty() ? "" : fmt::format(" ({})", hint)));
 }

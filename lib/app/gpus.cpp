@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "lib/app/app.hpp"
 #include "lib/base/host.hpp"
 #include "lib/comm/nccl.hpp"
 
@@ -80,6 +81,15 @@ GpuPlacement find_gpus(comm::World& world) {
     by_rank.push_back({rank["host"], rank["uuids"], rank["rdma"], rank["copy_engines"]});
   }
   return place_on_gpus(by_rank);
+}
+
+Device Context::own_device(Backend backend) const {
+  Device device = Device::host();
+  agree_on([&] {
+    const auto rank = static_cast<std::size_t>(control().rank());
+    if (backend == Backend::cuda) device = Device::cuda(gpus.index[rank]);
+  });
+  return device;
 }
 
 }  // namespace zeropp::app

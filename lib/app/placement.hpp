@@ -1,14 +1,16 @@
 // Placement of each rank on its machine: its GPU, processors, NUMA nodes and network interfaces,
-// and what is wrong about it.
+// and what is wrong about it; for people the rows of a table, for programs a JSON array.
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/app/app.hpp"
 #include "lib/app/sysfs.hpp"
+#include "lib/comm/topology.hpp"
 
 namespace zeropp::app {
 
@@ -49,5 +51,22 @@ bool share_processors(const std::vector<RankPlace>& ranks);
 /// Mistakes of a placement, a line for each thing that is wrong: what, where, remedy. `on_gpus`:
 /// the run uses them; which GPUs the ranks of one on the host see is no mistake. A pure function.
 std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks, bool on_gpus);
+
+/// A cell of a table: "-" in place of an empty text or a negative number, which mean that there is
+/// none.
+std::string or_dash(const std::string& text);
+std::string or_dash(int number);
+
+/// Names of the columns of placement_rows().
+std::vector<std::string> placement_columns();
+
+/// A row a rank: rank, node, local rank, host, GPU with its PCI address and NUMA node, how many of
+/// the machine's GPUs it sees, its processors with their NUMA nodes, the nearest interfaces. "-" is
+/// what there is not. `nodes`: of as many ranks.
+std::vector<std::vector<std::string>> placement_rows(const std::vector<RankPlace>& ranks,
+                                                     const std::vector<comm::LocalRank>& nodes);
+
+/// An object a rank, with all interfaces of its machine; docs/operators/fabric.md has the keys.
+nlohmann::json placement_json(const std::vector<RankPlace>& ranks);
 
 }  // namespace zeropp::app

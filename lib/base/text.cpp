@@ -1,5 +1,6 @@
 #include "lib/base/text.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -42,6 +43,10 @@ std::string shown(const std::string& text) {
   std::size_t end = kLongest;
   while (end > 0 && is_inside_character(text[end])) --end;
   return fmt::format("{}... ({} bytes)", escaped(text.substr(0, end)), text.size());
+}
+
+std::string utc(std::time_t when) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(when));
 }
 
 std::string in_width(double value, int width) {

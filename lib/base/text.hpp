@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cctype>
+#include <ctime>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ std::string escaped(const std::string& text);
 /// escaped() as far as a line has room for it, in whole characters of UTF-8, and how long the text
 /// is where that is not all.
 std::string shown(const std::string& text);
+
+/// A time in UTC: "2026-11-29T15:51:32Z".
+std::string utc(std::time_t when);
 
 /// A value in `width` characters as nccl-tests shows it: two decimals, fewer of large ones.
 std::string in_width(double value, int width);

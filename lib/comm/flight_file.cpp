@@ -1,6 +1,5 @@
 #include "lib/comm/flight_file.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/host.hpp"
+#include "lib/base/text.hpp"
 
 namespace zeropp::comm {
 
@@ -33,15 +33,14 @@ void write_flight_file(const std::filesystem::path& folder, const FlightHeader& 
                           {"began", before(operation.began)},
                           {"changed", before(operation.changed)}});
   }
-  const ordered_json file{
-      {"schema", "zeropp-flight-record"},
-      {"rank", header.rank},
-      {"ranks", header.ranks},
-      {"host", host_name()},
-      {"pid", ::getpid()},
-      {"written", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-      {"cause", header.cause},
-      {"operations", operations}};
+  const ordered_json file{{"schema", "zeropp-flight-record"},
+                          {"rank", header.rank},
+                          {"ranks", header.ranks},
+                          {"host", host_name()},
+                          {"pid", ::getpid()},
+                          {"written", utc(std::time(nullptr))},
+                          {"cause", header.cause},
+                          {"operations", operations}};
   const std::string text = file.dump(1) + "\n";
   const std::filesystem::path path = folder / flight_file_name(header.rank);
   preflight_write(path, text.size());  // it makes the folder

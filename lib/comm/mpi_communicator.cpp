@@ -9,9 +9,11 @@
 #include "kernels/core/half.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/fault.hpp"
+#include "lib/base/poll.hpp"
 #include "lib/comm/communicator.hpp"
+#include "lib/comm/flight_record.hpp"
+#include "lib/comm/in_flight.hpp"
 #include "lib/comm/mpi_check.hpp"
-#include "lib/comm/mpi_work.hpp"
 #include "lib/comm/pieces.hpp"
 
 namespace zeropp::comm {
@@ -36,6 +38,67 @@ OpHandle make_half_sum(Dtype dtype) {
       dtype == Dtype::bf16 ? add_halves<Bf16, round_to_bf16> : add_halves<Fp16, round_to_fp16>,
       /*commute=*/1, &op));
   return OpHandle(op);
+}
+
+/// MPI requests in flight.
+class MpiWork final : public Work {
+ public:
+  enum class Kind { point_to_point, collective };
+  /// `number`: of the operation in the flight record.
+  MpiWork(Kind kind, std::vector<MPI_Request> requests, std::uint64_t number)
+      : kind_(kind), requests_(std::move(requests)), number_(number) {}
+  /// Unwinding the stack, it withdraws its messages instead of waiting for ranks that may be gone.
+  /// The memory goes with the stack: what is under way already is waited for, a second at most.
+  ~MpiWork() override;
+  MpiWork(const MpiWork&) = delete;
+  MpiWork& operator=(const MpiWork&) = delete;
+
+  void wait(StreamHandle stream) override;
+
+ private:
+  void complete_within(Seconds deadline);
+
+  Kind kind_;
+  std::vector<MPI_Request> requests_;
+  std::uint64_t number_;
+  InFlight in_flight_;
+};
+
+/// Time for requests that cannot be withdrawn any more: either the ranks at their other ends are in
+/// MPI too, or nobody answers them, and then nothing is written.
+constexpr Seconds kWithdrawal{1};
+
+MpiWork::~MpiWork() {
+  if (in_flight_.is_complete() || !in_flight_.unwinding()) return;
+  // MPI offers no way to withdraw a collective, nor to free its request before it is complete.
+  const bool can_withdraw = kind_ == Kind::point_to_point;
+  for (MPI_Request& request : requests_) {
+    if (can_withdraw && request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+  }
+  complete_within(kWithdrawal);
+  for (MPI_Request& request : requests_) {
+    if (can_withdraw && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
+}
+
+void MpiWork::complete_within(Seconds deadline) {
+  const int count = static_cast<int>(requests_.size());
+  (void)poll(
+      [&](Seconds /*waited*/) {
+        int done = 0;
+        const int status = MPI_Testall(count, requests_.data(), &done, MPI_STATUSES_IGNORE);
+        if (status != MPI_SUCCESS) return Progress::failed;
+        return done != 0 ? Progress::done : Progress::pending;
+      },
+      deadline);
+}
+
+void MpiWork::wait(StreamHandle /*stream*/) {
+  in_flight_.complete();
+  const Waiting waiting(number_);
+  // Requests are waited for one by one: MPI_Waitall would hide which error it was behind
+  // MPI_ERR_IN_STATUS.
+  for (MPI_Request& request : requests_) check(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
 }  // namespace

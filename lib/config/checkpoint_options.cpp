@@ -1,4 +1,4 @@
-#include "lib/config/checkpoint_options.hpp"
+#include "lib/config/options.hpp"
 
 namespace zeropp::config {
 
@@ -9,13 +9,11 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
       table.end(),
       {{.path = "zeropp.checkpoint.save",
         .flag = "--save",
-        .nicknames = {"checkpoint", "checkpoint-dir", "save-dir"},
         .field = &c.checkpoint.save,
         .help = "Folder for checkpoints, which all ranks see; it gets the last step's, and those "
                 "of the interval; empty: none"},
        {.path = "zeropp.checkpoint.load",
         .flag = "--load",
-        .nicknames = {"resume", "resume-from-checkpoint"},
         .field = &c.checkpoint.load,
         .help = "Folder of checkpoints whose newest the run goes on from, or the folder of one of "
                 "them; it may be of any number of ranks and any stage; without one in the folder, "
@@ -39,7 +37,6 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
         .automatic = keep_default},
        {.path = "zeropp.checkpoint.interval",
         .flag = "--save-interval",
-        .nicknames = {"save-every", "save-steps"},
         .field = &c.checkpoint.interval,
         .help = "Steps between checkpoints; 0: only where the run ends, by a signal too",
         .unit = "steps",

@@ -149,7 +149,6 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
   return {
       {.path = "zeropp.weight_codec",
        .flag = "--weight-codec",
-       .nicknames = {"fp4-param-gather", "fp8-param-gather"},
        .field = &c.zero.weight_codec,
        .help = "Wire format of qwZ's gather; with weight differences, of whole weights",
        .in_effect = fixed_weights,

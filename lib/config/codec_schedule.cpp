@@ -10,7 +10,6 @@
 #include "lib/base/nearest.hpp"
 #include "lib/base/text.hpp"
 #include "lib/config/refuse.hpp"
-#include "lib/config/shown_value.hpp"
 
 namespace zeropp::config {
 

@@ -7,7 +7,6 @@
 
 #include "lib/base/text.hpp"
 #include "lib/config/refuse.hpp"
-#include "lib/config/shown_value.hpp"
 
 namespace zeropp::config {
 

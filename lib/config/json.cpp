@@ -15,7 +15,6 @@
 #include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/options.hpp"
 #include "lib/config/refuse.hpp"
-#include "lib/config/relaxed_json.hpp"
 #include "lib/config/unknown_key.hpp"
 
 namespace zeropp::config {
@@ -23,107 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t largest_file = std::size_t{1} << 20U;
-constexpr int deepest_nesting = 16;
-
 std::string joined(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
-}
-
-/// Rejects duplicate keys and bottomless nesting while the parser runs: the library keeps the last
-/// of equal keys in silence.
-class Watch {
- public:
-  explicit Watch(const std::string& name) : name_(name) {}
-
-  bool operator()(int depth, json::parse_event_t event, json& parsed) {
-    if (depth > deepest_nesting) {
-      throw Error(ExitCode::usage,
-                  fmt::format("{}: nested deeper than {}: no configuration is: check its brackets",
-                              name_, deepest_nesting));
-    }
-    if (event == json::parse_event_t::object_start) scopes_.push_back({});
-    if (event == json::parse_event_t::object_end) scopes_.pop_back();
-    if (event == json::parse_event_t::key) {
-      auto& [keys, current] = scopes_.back();
-      current = parsed.get<std::string>();
-      if (!keys.insert(current).second) {
-        std::string path;
-        for (const auto& scope : scopes_) path = joined(path, scope.current);
-        throw Error(ExitCode::usage,
-                    fmt::format("{}: {} appears twice: keep one of them", name_, shown(path)));
-      }
-    }
-    return true;
-  }
-
- private:
-  struct Scope {
-    std::set<std::string> keys;
-    std::string current;
-  };
-  const std::string& name_;
-  std::vector<Scope> scopes_;
-};
-
-/// "line:column" of a byte.
-std::string place_of(const std::string& text, std::size_t byte) {
-  const auto line =
-      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n');
-  const std::size_t begin = byte == 0 ? std::string::npos : text.rfind('\n', byte - 1);
-  return fmt::format("{}:{}", line, byte - (begin == std::string::npos ? 0 : begin + 1) + 1);
-}
-
-[[noreturn]] void refuse_malformed(const std::string& text, const std::string& name,
-                                   std::size_t byte, const std::string& why) {
-  throw Error(ExitCode::usage,
-              fmt::format("{}:{}: malformed JSON: {}", name, place_of(text, byte), shown(why)));
-}
-
-[[noreturn]] void fail_malformed(const std::string& text, const std::string& name,
-                                 const json::parse_error& error) {
-  for (const char* other : {".toml", ".yaml", ".yml"}) {
-    if (!name.ends_with(other)) continue;
-    throw Error(ExitCode::usage,
-                fmt::format("{}: a configuration is JSON, as DeepSpeed's: {} is not read; the keys "
-                            "are those of docs/reference/options.md",
-                            name, other));
-  }
-  // The library counts bytes from 1 and points at the last one read.
-  const std::size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
-    throw Error(ExitCode::usage, fmt::format("{}: it is empty: at least {{}} is needed", name));
-  }
-  if (end == text.size()) {
-    refuse_malformed(text, name, end, "it ends before it is complete: close what is open");
-  }
-  std::string what = error.what();
-  if (const auto colon = what.find(": "); colon != std::string::npos) what = what.substr(colon + 2);
-  refuse_malformed(text, name, end, what);
-}
-
-/// Refuses a number that is out of range. The library's message has the number between quotes.
-[[noreturn]] void fail_out_of_range(const std::string& text, const std::string& name,
-                                    const std::string& message) {
-  const std::size_t begin = std::min(message.find('\''), message.size() - 1) + 1;
-  const std::string number = message.substr(begin, message.rfind('\'') - begin);
-  refuse_malformed(text, name, std::min(text.find(number), text.size()),
-                   fmt::format("the number {} is beyond what a double holds", shown(number)));
-}
-
-json parse(const std::string& written, const std::string& name) {
-  // The library takes a NUL for the end.
-  if (const std::size_t nul = written.find('\0'); nul != std::string::npos) {
-    refuse_malformed(written, name, nul, "a NUL byte: write the file as text in UTF-8");
-  }
-  const std::string text = without_comments(written);
-  try {
-    return json::parse(text, Watch(name));
-  } catch (const json::parse_error& error) {
-    fail_malformed(text, name, error);
-  } catch (const json::exception& error) {
-    fail_out_of_range(text, name, error.what());
-  }
 }
 
 bool is_own(const std::string& path) { return path == "zeropp" || path.starts_with("zeropp."); }
@@ -294,14 +194,6 @@ std::vector<std::string> take_training(json& object, const std::vector<Option>& 
 
 }  // namespace
 
-nlohmann::json parse_object(const std::string& text, const std::string& name) {
-  json document = parse(text, name);
-  if (!document.is_object()) {
-    throw Error(ExitCode::usage, name + ": a configuration is a JSON object: begin it with {");
-  }
-  return document;
-}
-
 std::vector<Ignored> read_object(const json& object, const std::string& name,
                                  std::vector<Option>& options) {
   Reader reader(options);
@@ -318,27 +210,6 @@ std::vector<Ignored> read_object(const json& object, const std::string& name,
 std::vector<Ignored> read_text(const std::string& text, const std::string& name,
                                std::vector<Option>& options) {
   return read_object(parse_object(text, name), name, options);
-}
-
-std::string read_config_text(const std::filesystem::path& path, std::string_view what,
-                             std::string_view remedy) {
-  std::error_code error;
-  const std::filesystem::file_type type = std::filesystem::status(path, error).type();
-  const bool regular = type == std::filesystem::file_type::regular;
-  const bool folder = type == std::filesystem::file_type::directory;
-  std::ifstream file(path, std::ios::binary);
-  if (!regular || !file) {
-    throw Error(ExitCode::io, fmt::format("cannot read {} {}: {}; check {}", what, path.string(),
-                                          error     ? error.message()
-                                          : folder  ? "it is a folder"
-                                          : regular ? "no permission"
-                                                    : "no such file",
-                                          remedy));
-  }
-  if (std::filesystem::file_size(path) > largest_file) {
-    throw Error(ExitCode::usage, path.string() + ": larger than 1 MiB, hardly a configuration");
-  }
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 std::vector<Ignored> read_file(const std::filesystem::path& path, std::vector<Option>& options,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/config/effects.hpp"
 #include "lib/config/option.hpp"
 
 namespace zeropp::config {

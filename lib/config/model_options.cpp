@@ -1,6 +1,6 @@
-#include "lib/config/model_options.hpp"
-
 #include <limits>
+
+#include "lib/config/options.hpp"
 
 namespace zeropp::config {
 
@@ -21,19 +21,16 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
         .help = "Model, a name from zpp_info"},
        {.path = "zeropp.model.num_layers",
         .flag = "--num-layers",
-        .nicknames = {"layers", "n-layer"},
         .field = &c.model.num_layers,
         .help = "Transformer blocks, or units of the quadratic model",
         .range = between(1, kLargestSize)},
        {.path = "zeropp.model.hidden_size",
         .flag = "--hidden-size",
-        .nicknames = {"hidden", "n-embd", "d-model"},
         .field = &c.model.hidden_size,
         .help = "Width of the residual stream; of the quadratic model, parameters of a unit",
         .range = between(1, kLargestSize)},
        {.path = "zeropp.model.num_attention_heads",
         .flag = "--num-attention-heads",
-        .nicknames = {"heads", "num-heads", "n-head"},
         .field = &c.model.num_attention_heads,
         .help = "Heads; divides the hidden size",
         .range = between(1, kLargestSize),
@@ -41,14 +38,12 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "a transformer as zeropp.model.name"},
        {.path = "zeropp.model.seq_length",
         .flag = "--seq-length",
-        .nicknames = {"seq-len", "context-length", "max-length", "max-seq-length"},
         .field = &c.model.seq_length,
         .help = "Tokens in a sequence",
         .unit = "tokens",
         .range = between(1, kLargestSize)},
        {.path = "zeropp.model.vocab_size",
         .flag = "--vocab-size",
-        .nicknames = {"vocab"},
         .field = &c.model.vocab_size,
         .help = "Tokens that the model knows; 0: the token source's. The encoder has one more, for "
                 "what is masked",
@@ -64,7 +59,6 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--recompute-activations",
         .other_flags = {"--checkpoint-activations", "--deepspeed-activation-checkpointing",
                         "--gradient_checkpointing"},
-        .nicknames = {"activation-checkpointing"},
         .field = &c.model.recompute_activations,
         .help =
             "Keep a block's input alone and run its forward again in backward: less memory, the "
@@ -103,7 +97,6 @@ void add_data(std::vector<Option>& table, TrainConfig& c) {
         .help = "Token source, a name from zpp_info"},
        {.path = "zeropp.data.path",
         .flag = "--data-path",
-        .nicknames = {"data", "dataset"},
         .field = &c.data.path,
         .help = "File of the source: text, or tokens of llm.c or Megatron-LM; the latter without "
                 ".bin and .idx",

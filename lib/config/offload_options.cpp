@@ -35,7 +35,6 @@ void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& op
       table.end(),
       {{.path = "zero_optimization.offload_optimizer.device",
         .flag = "--offload-optimizer",
-        .nicknames = {"cpu-offload", "fsdp-offload-params", "offload", "optimizer-cpu-offload"},
         .field = &optimizer.device,
         .help = "Place of master weights and of what the optimizer keeps; cpu is the host's "
                 "memory, nvme files; the host steps"},

@@ -8,14 +8,13 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <type_traits>
 
 #include "lib/base/error.hpp"
-#include "lib/base/nearest.hpp"
 #include "lib/base/text.hpp"
-#include "lib/config/shown_value.hpp"
+#include "lib/config/other_names.hpp"
+#include "lib/config/refuse.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -127,15 +126,6 @@ nlohmann::json json_of(const Option& option, const std::string& text, const std:
   }
   const std::string size = option.binary_suffix ? without_bytes(text) : "";
   wrong(option, where, "\"" + text + "\"" + (size.empty() ? "" : ": write " + size));
-}
-
-/// What helps whoever gave an unknown text, in brackets. Empty where nothing is known.
-std::string hint_for_value(const Option& option, const std::string& text) {
-  const auto other = std::ranges::find(option.other_values, lower(text),
-                                       &std::pair<std::string, std::string>::first);
-  if (other != option.other_values.end()) return fmt::format(" (give {})", other->second);
-  const std::string meant = alike(text, choices_of(option));
-  return meant.empty() ? "" : fmt::format(" (nearest: {})", meant);
 }
 
 /// Puts back what the field holds now.
@@ -269,73 +259,6 @@ std::string describe_values(const Option& option) {
     text += fmt::format(" {} {}", range.maximum_excluded ? "to below" : "to", range.maximum);
   if (option.binary_suffix) text += "; K, M, G: times 1024, 1024^2, 1024^3";
   return text;
-}
-
-void choose_automatic(const std::vector<Option>& options) {
-  for (const Option& option : options) {
-    if (option.is_automatic) option.automatic();
-  }
-}
-
-bool is_without_effect(const Option& option) {
-  return option.given && option.in_effect && !option.in_effect();
-}
-
-namespace {
-
-/// Whether a configuration file set the option, under a key of DeepSpeed's.
-bool may_be_idle(const Option& option) {
-  return (option.given || option.is_automatic) && !option.key.empty() &&
-         !option.key.starts_with("zeropp.");
-}
-
-bool is_idle(const Option& option, const std::vector<Option>& all) {
-  if (option.ruled_out && option.ruled_out(all)) return true;
-  return option.in_effect && !option.in_effect() && !option.refused_idle;
-}
-
-/// Leaves an option out of the configuration. Returns false where its value is the one that holds
-/// anyway, as in an effective configuration that is read again.
-bool leave_out(Option& option) {
-  const nlohmann::json said = value_of(option);
-  const bool was_automatic = option.is_automatic;
-  option.undo();
-  option.given = option.is_automatic = false;
-  option.key.clear();
-  return !option.ruled_out || was_automatic || value_of(option) != said;
-}
-
-}  // namespace
-
-void check_effects(const std::vector<Option>& options) {
-  for (const auto& option : options) {
-    if (is_without_effect(option)) {
-      fail(option.path,
-           fmt::format("is set but would have no effect: it needs {}; set that, or leave "
-                       "{} ({}) out",
-                       option.effect_lacks ? option.effect_lacks() : option.effect_needs,
-                       option.path, option.flag));
-    }
-  }
-}
-
-std::vector<std::string> leave_out_idle(std::vector<Option>& options,
-                                        std::vector<Ignored>& ignored) {
-  std::vector<std::string> lines;
-  std::set<std::string> named;  // a key may set several options
-  // An option that is left out may leave others without effect.
-  for (bool again = true; again;) {
-    again = false;
-    for (Option& option : options) {
-      if (!may_be_idle(option) || !is_idle(option, options)) continue;
-      again = true;
-      const std::string key = option.key;
-      if (option.why_ruled_out) lines.push_back(option.why_ruled_out(options));
-      if (!leave_out(option) || option.why_ruled_out || !named.insert(key).second) continue;
-      ignored.push_back({key, "it needs " + option.effect_needs});
-    }
-  }
-  return lines;
 }
 
 bool is_given(const std::vector<Option>& options, std::string_view path) {

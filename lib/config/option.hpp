@@ -17,7 +17,6 @@
 
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/enum_names.hpp"
-#include "lib/config/ignored.hpp"
 
 namespace zeropp::config {
 
@@ -86,8 +85,6 @@ struct Option {
   std::string letter = {};  ///< "-b", a short form of the flag; empty: none
   /// Names that other programs give the flag; of a boolean, they turn it on.
   std::vector<std::string> other_flags = {};
-  /// What it is called and not spelled, here or elsewhere, for suggestions: "qwz", "learning-rate".
-  std::vector<std::string> nicknames = {};
   Field field = {};
   /// Plain text. --help prints it up to the first semicolon or full stop, --help GROUP all of it.
   std::string help = {};
@@ -98,8 +95,6 @@ struct Option {
   std::vector<std::string> choices =
       {};                 ///< legal texts; empty: any, of an EnumField all its names
   bool any_case = false;  ///< `choices` are taken in any case
-  /// Values of other programs for what the option sets, in lower case, and what to give here.
-  std::vector<std::pair<std::string, std::string>> other_values = {};
   /// Predicate of an option that others may leave without effect: false, and it is not part of the
   /// effective configuration, and giving it is an error. Empty: always in effect.
   std::function<bool()> in_effect = {};
@@ -140,21 +135,6 @@ const std::vector<std::string>& choices_of(const Option& option);
 
 /// "integer, 0 to 3", "size in elements, at least 1": for --help and messages.
 std::string describe_values(const Option& option);
-
-/// Sets those that are "auto", in the order of the table.
-void choose_automatic(const std::vector<Option>& options);
-
-/// Whether an option was given that others leave without effect.
-bool is_without_effect(const Option& option);
-
-/// Throws Error(usage) for an option that was given but is without effect.
-void check_effects(const std::vector<Option>& options);
-
-/// A key of DeepSpeed's that has no effect in a file has none here: such options become as if the
-/// file had left them out. Once everything is read, flags too, whose options stay. Adds the keys to
-/// `ignored`, with what they would need; returns a line of each that has one of its own.
-std::vector<std::string> leave_out_idle(std::vector<Option>& options,
-                                        std::vector<Ignored>& ignored);
 
 /// Whether the file or a flag set the option with this path.
 bool is_given(const std::vector<Option>& options, std::string_view path);

@@ -6,10 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "lib/config/back_end_options.hpp"
-#include "lib/config/checkpoint_options.hpp"
+#include "lib/config/back_end.hpp"
 #include "lib/config/codec_choice.hpp"
-#include "lib/config/model_options.hpp"
 #include "lib/config/offload_options.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/precision.hpp"
@@ -23,23 +21,18 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
       table.end(),
       {{.path = "zero_optimization.stage",
         .flag = "--zero-stage",
-        .nicknames = {"distributed-optimizer", "fsdp", "fsdp2", "sharding-strategy",
-                      "use-distributed-optimizer", "use-megatron-fsdp", "use-torch-fsdp2", "zero",
-                      "zero3"},
         .field = &c.zero.stage,
         .help =
             "Stage of ZeRO: 0 shards nothing, 1 the optimizer, 2 gradients too, 3 parameters too",
         .range = between(0, 3)},
        {.path = "zero_optimization.zero_quantized_weights",
         .flag = "--zero-quantized-weights",
-        .nicknames = {"qwz"},
         .field = &c.zero.quantized_weights,
         .help = "qwZ: gather weights in weight_codec (stages 1 to 3)",
         .effect_needs = "zero_optimization.stage 1, 2 or 3",
         .ruled_out = [&c](const auto&) { return c.zero.stage < 1; }},
        {.path = "zero_optimization.zero_hpz_partition_size",
         .flag = "--zero-hpz-partition-size",
-        .nicknames = {"hpz"},
         .field = &c.zero.hpz_partition_size,
         .help = "hpZ: ranks with one secondary copy of all weights (stage 3); 1 is off, auto: the "
                 "ranks of a node",
@@ -58,10 +51,6 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
                         "above 1 or zeropp.weight_differences"},
        {.path = "zeropp.shard_group_size",
         .flag = "--shard-group-size",
-        .nicknames = {"data-parallel-replicate-degree", "data-parallel-shard-degree",
-                      "dp-replicate-degree", "dp-replicate-size", "dp-shard-degree",
-                      "dp-shard-size", "hybrid", "hybrid-sharding", "hsdp", "mics",
-                      "num-distributed-optimizer-instances"},
         .field = &c.zero.shard_group_size,
         .help = "Ranks that shard one copy of everything at stage 3 (MiCS, hybrid sharding); other "
                 "groups hold the same, and gradients are summed over them once a step; 0: all "
@@ -72,7 +61,6 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
         .automatic = [&c] { c.zero.shard_group_size = zero::kNodeOfShards; }},
        {.path = "zero_optimization.zero_quantized_gradients",
         .flag = "--zero-quantized-gradients",
-        .nicknames = {"qgz"},
         .field = &c.zero.quantized_gradients,
         .help = "qgZ: reduce gradients in the gradient codecs"}});
 }
@@ -130,7 +118,6 @@ void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "zero_optimization.stage 3"},
        {.path = "zero_optimization.stage3_param_persistence_threshold",
         .flag = "--param-persistence-threshold",
-        .nicknames = {"keep-weights", "no-reshard-after-forward"},
         .field = &c.zero.persistence_threshold,
         .help = "Largest unit (embedding, block, head) that stays whole on every rank, gathered "
                 "once a step; 0 is off; auto: 10 hidden_size",
@@ -147,7 +134,6 @@ void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "zero_optimization.stage 3"},
        {.path = "zero_optimization.overlap_comm",
         .flag = "--overlap-comm",
-        .nicknames = {"overlap-grad-reduce", "overlap-param-gather"},
         .field = &c.zero.overlap_comm,
         .help = "Communicate while computing"}});
 }
@@ -221,8 +207,6 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
             "with nodes of one rank that send on lanes, native over nccl on one node, else flat"},
        {.path = "zeropp.gradient_dtype",
         .flag = "--gradient-dtype",
-        .nicknames = {"accumulate-allreduce-grads-in-fp32", "grad-reduce-in-fp32",
-                      "main-grads-dtype", "reduce-dtype"},
         .field = &c.zero.gradient_dtype,
         .help = "Type of the gradients of blocks and head until they are reduced; bf16 halves what "
                 "backward writes and reductions read, and rounds each gradient once before its sum",
@@ -266,7 +250,6 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
        {.path = "train_micro_batch_size_per_gpu",
         .flag = "--micro-batch-size",
         .other_flags = {"--batch-size"},
-        .nicknames = {"per-device-train-batch-size"},
         .field = &c.train_micro_batch_size_per_gpu,
         .help = "Sequences that a rank takes in a micro-step",
         .unit = "sequences",
@@ -274,8 +257,6 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .automatic = keep_default},
        {.path = "gradient_accumulation_steps",
         .flag = "--gradient-accumulation-steps",
-        .nicknames = {"accumulation-steps", "accumulate-grad-batches", "grad-accum", "microbatches",
-                      "num-micro-batches", "num-microbatches"},
         .field = &c.gradient_accumulation_steps,
         .help = "Micro-steps in a step",
         .range = between(1, static_cast<double>(kMostAccumulationSteps)),
@@ -305,15 +286,12 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .help = "Seed of initial weights and data order"},
        {.path = "zeropp.train_steps",
         .flag = "--train-iters",
-        .nicknames = {"steps", "max-steps", "num-steps", "iterations", "max-iters", "epochs",
-                      "num-epochs", "num-train-epochs"},
         .field = &c.train_steps,
         .help = "Optimizer steps",
         .unit = "steps",
         .range = at_least(1)},
        {.path = "zeropp.evaluation_interval",
         .flag = "--eval-interval",
-        .nicknames = {"eval-every", "eval-steps"},
         .field = &c.evaluation_interval,
         .help = "Steps between evaluations on held-out data; 0: none",
         .unit = "steps"},
@@ -326,7 +304,6 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .effect_needs = "zeropp.evaluation_interval"},
        {.path = "zeropp.log_interval",
         .flag = "--log-interval",
-        .nicknames = {"log-every", "log-steps", "logging-steps"},
         .field = &c.log_interval,
         .help = "Steps between progress lines",
         .unit = "steps",

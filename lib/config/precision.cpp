@@ -19,7 +19,6 @@ void add_precision(std::vector<Option>& table, TrainConfig& c) {
       table.end(),
       {{.path = "bf16.enabled",
         .flag = "--bf16",
-        .nicknames = {"precision", "mixed-precision", "dtype", "torch-dtype", "param-dtype", "amp"},
         .field = &c.bf16,
         .help = "Compute and gather in bf16 with fp32 master weights",
         .automatic = keep_default},

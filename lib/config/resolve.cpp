@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "lib/config/algorithm_choice.hpp"
-#include "lib/config/back_end_choice.hpp"
+#include "lib/config/back_end.hpp"
+#include "lib/config/effects.hpp"
 #include "lib/config/offload_options.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/precision.hpp"

@@ -8,6 +8,7 @@
 #include "lib/base/text.hpp"
 #include "lib/config/aliases.hpp"
 #include "lib/config/deepspeed_keys.hpp"
+#include "lib/config/other_names.hpp"
 #include "lib/config/refuse.hpp"
 
 namespace zeropp::config {
@@ -47,10 +48,7 @@ std::string misspelled(const std::string& path, const std::vector<Option>& optio
   std::string nickname = name;
   std::ranges::replace(nickname, '_', '-');
   for (const Option& option : options) {
-    if (section_of(option.path) == section &&
-        std::ranges::find(option.nicknames, nickname) != option.nicknames.end()) {
-      return option.path;
-    }
+    if (section_of(option.path) == section && is_called(option, nickname)) return option.path;
   }
   std::vector<std::string> beside;
   for (const std::string& known : paths_that_matter(options)) {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/optim/options.hpp"
+#include "lib/config/train_config.hpp"
 #include "lib/plan/cluster.hpp"
 #include "lib/plan/simulate.hpp"
 #include "lib/plan/workload.hpp"
@@ -37,5 +39,23 @@ class UpdateCosts {
   const Cluster& cluster_;
   std::vector<double> offloaded_;  ///< s, by unit; empty where nothing is offloaded
 };
+
+/// One rank's way to the host and its part of it.
+struct HostRates {
+  double link = 0;    ///< bytes/s, each direction
+  double memory = 0;  ///< bytes/s, read + written, whoever does: the processors or the link
+};
+
+/// Bytes that the optimizer keeps for a parameter beside its master weight.
+double moment_bytes(const optim::Options& optimizer);
+
+/// Seconds of the optimizer on the host: pieces of the gradients come over the GPU's link, are
+/// stepped, and weights go back, through as many staging buffers as the engine has and in its
+/// order. The host waits for each piece and starts nothing else meanwhile. By unit: from the end of
+/// the unit's before it, or the begin of the first, until its update returns; with the last, until
+/// the last weights have arrived. `counts`, by unit: elements that a rank updates, of which the
+/// options' share is offloaded.
+std::vector<double> offloaded_updates(const std::vector<std::size_t>& counts,
+                                      const config::TrainConfig& config, const HostRates& host);
 
 }  // namespace zeropp::plan

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include "lib/base/sha256.hpp"
-#include "lib/trace/column.hpp"
 
 namespace zeropp::trace {
 namespace {

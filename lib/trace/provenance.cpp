@@ -1,6 +1,5 @@
 #include "lib/trace/provenance.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <system_error>
 
 #include "lib/base/fault.hpp"
+#include "lib/base/text.hpp"
 #include "zeropp_build.hpp"  // generated: cmake/ZeroppBuildInfo.cmake
 
 namespace zeropp::trace {
@@ -132,7 +132,7 @@ Provenance collect_provenance(const std::string& command_line) {
   p.run_id = random_id();
   const std::time_t now =
       std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + fault::of_clock());
-  p.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+  p.started_at = utc(now);
   p.command_line = command_line;
   p.environment = allowed_environment(environ, working_folder());
   for_each_variable(environ, [&](const std::string& name, const std::string& value) {

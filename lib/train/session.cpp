@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "lib/app/interrupt.hpp"
-#include "lib/app/own_device.hpp"
 #include "lib/base/defect.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/model/registry.hpp"
@@ -62,7 +61,7 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
       context_(context),
       data_rank_{static_cast<std::size_t>(context.control().rank()),
                  static_cast<std::size_t>(context.control().size())} {
-  device_ = app::own_device(context_, *config_.backend);
+  device_ = context_.own_device(*config_.backend);
   const MemoryNeed need(config_, context_.topology(), tokens.vocab_size(),
                         config_.backend == Backend::cuda
                             ? static_cast<std::size_t>(context_.gpus.index[data_rank_.rank])

@@ -246,7 +246,7 @@ TEST(Exchange, TruncationIsAnErrorOfOneLine) {
     FAIL() << "a message longer than its receive was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::environment);
-    EXPECT_THAT(error.what(), testing::HasSubstr("mpi_work.cpp"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("mpi_communicator.cpp"));
     EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("\n")));
   }
 }

@@ -8,7 +8,7 @@ from source_tree import SOURCE
 
 # Where text comes in: the C interface, options, the configuration's schedule of codecs, and lists that programs read or
 # hold.
-EDGES = {"lib/c/plan_request.cpp", "lib/config/option.cpp", "lib/config/codec_schedule.cpp",
+EDGES = {"lib/c/plan_request.cpp", "lib/config/option.cpp", "lib/config/codec_schedule.cpp", "lib/config/lists.cpp",
          "lib/plan/search_space.cpp", "kernels/codec/spec.cpp"}
 PARSES = re.compile(r"\bparse_codec\s*\(")
 

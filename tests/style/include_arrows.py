@@ -14,7 +14,7 @@ MODULES = ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/
            "lib/trace/recorder", "lib/trace", "lib/comm", "lib/checkpoint", "lib/collective", "lib/c", "lib/zero/plan",
            "lib/zero/communication",
            "lib/zero/quantization", "lib/zero/optimizer", "lib/zero/engine", "lib/model", "lib/data",
-           "lib/config", "lib/app",
+           "lib/config", "lib/app", "lib/bench",
            "lib/train", "lib/plan", "apps"]
 
 # Direct arrows; what these include may be included as well, but by the rooms of lib/zero, whose arrows are all that
@@ -49,11 +49,12 @@ ARROWS = {
     "lib/data": ["lib/base"],
     "lib/config": ["lib/base"],
     "lib/app": ["lib/comm", "lib/collective", "lib/config", "lib/model", "lib/data", "lib/trace", "lib/base"],
+    "lib/bench": ["lib/app"],
     "lib/train": ["lib/app", "lib/zero/engine", "lib/plan"],
     "lib/plan": ["lib/zero/plan", "lib/config", "lib/base", "lib/trace/recorder", "kernels/core", "kernels/codec",
                  "kernels/optim"],
-    "apps": ["lib/train", "lib/plan", "lib/app", "lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective",
-             "lib/zero/engine", "lib/model", "lib/data", "lib/config"],
+    "apps": ["lib/train", "lib/plan", "lib/bench", "lib/app", "lib/base", "lib/device", "lib/trace", "lib/comm",
+             "lib/collective", "lib/zero/engine", "lib/model", "lib/data", "lib/config"],
 }
 
 # Single headers that a module may include beyond its arrows.

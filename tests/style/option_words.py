@@ -43,7 +43,7 @@ COMPARE = {
     "apps/plan/measured_trace.cpp": "a trace",
     "apps/plan/savings.cpp": "paths of options",
     "apps/sweep/all_reduce.cpp": "a registered algorithm",
-    "apps/sweep/columns.cpp": "a registered group of ranks",
+    "apps/sweep/text_output.cpp": "a registered group of ranks",
     "apps/sweep/nccl_flags.cpp": "names of nccl-tests",
     "apps/sweep/resolve.cpp": "lists of nccl-tests' flags",
     "apps/sweep/sweep.cpp": "a codec of a row",

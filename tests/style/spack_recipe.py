@@ -13,7 +13,7 @@ RECIPE = ROOT / "jobscripts/spack/spack_repo/zeropp/packages/zeropp/package.py"
 PACKAGES = {"Threads": None, "MPI": "mpi", "fmt": "fmt", "spdlog": "spdlog", "nlohmann_json": "nlohmann-json",
             "CLI11": "cli11", "OpenSSL": "openssl", "HDF5": "hdf5", "Kokkos": "kokkos", "BLAS": "openblas",
             "Git": "git",
-            "GTest": "googletest", "benchmark": "benchmark", "Liburing": "liburing", "CUDAToolkit": "cuda",
+            "GTest": "googletest", "Liburing": "liburing", "CUDAToolkit": "cuda",
             "NCCL": "nccl", "Cudnn": None,
             "OpenMP": None, "Python": "python", "pybind11": "py-pybind11"}
 

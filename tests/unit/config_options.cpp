@@ -14,6 +14,7 @@
 #include "lib/config/groups.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
+#include "lib/config/other_names.hpp"
 #include "tests/support/another_value.hpp"
 #include "tests/support/usage_refusal.hpp"
 
@@ -78,16 +79,29 @@ TEST(ConfigOptions, PathsAndFlagsAreUniqueAndDescribed) {
   for (const auto& flag : flags_of(table)) EXPECT_TRUE(flags.insert(flag).second) << flag;
 }
 
-TEST(ConfigOptions, NicknamesAreOfOneOptionAndNoFlags) {
+TEST(ConfigOptions, OtherNamesAreOfOneOptionAndNoFlags) {
   TrainConfig config;
   const auto table = options(config);
   const auto flags = flags_of(table);
+  // Flags of zpp_plan and zpp_kernels.
+  const std::set<std::string_view> others{"--filter", "--model-preset", "--nodes",
+                                          "--ranks-per-node"};
   std::set<std::string> seen(flags.begin(), flags.end());
-  for (const Option& option : table) {
-    for (const std::string& nickname : option.nicknames) {
-      EXPECT_FALSE(nickname.starts_with("-")) << option.flag;
-      EXPECT_EQ(nickname.find('_'), std::string::npos) << option.flag << " compares with dashes";
-      EXPECT_TRUE(seen.insert("--" + nickname).second) << option.flag << ": " << nickname;
+  for (const OtherNames& row : other_names()) {
+    const bool is_flag = row.here.starts_with("--") && row.here.find(' ') == std::string::npos;
+    const bool is_own = std::ranges::find(flags, row.here) != flags.end();
+    EXPECT_TRUE(!is_flag || is_own || others.contains(row.here)) << row.here;
+    for (const std::string_view name : row.names) {
+      EXPECT_FALSE(name.starts_with("-")) << row.here;
+      const std::string_view of_flag = name.substr(0, name.find('='));
+      EXPECT_EQ(of_flag.find('_'), std::string_view::npos) << row.here << " compares with dashes";
+      if (of_flag != name) {
+        EXPECT_THAT(flags, testing::Contains("--" + std::string(of_flag))) << row.here;
+      } else if (is_own || !is_flag) {
+        const bool elsewhere = !is_own && seen.contains("--" + std::string(name));
+        EXPECT_TRUE(seen.insert("--" + std::string(name)).second || elsewhere)
+            << row.here << ": " << name;
+      }
     }
   }
 }

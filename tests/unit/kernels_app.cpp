@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "apps/kernels/bench.hpp"
+#include "apps/kernels/ceilings.hpp"
 #include "apps/kernels/entries.hpp"
 #include "apps/kernels/program.hpp"
 #include "apps/kernels/verdict.hpp"
@@ -133,7 +133,7 @@ double products_of(const Case& of, const Choice& choice) {
   return found == forms.end() ? NAN : found->second;
 }
 
-Bench quick_bench() { return {Device::host(), 1, {.seconds = 1, .samples = 1}}; }
+Bench quick_bench() { return {Device::host(), 1, repetition_of(1, 1)}; }
 
 template <class Body>
 void for_each_case(const Body& body) {
@@ -231,7 +231,7 @@ TEST(Bench, TakesAsManySetsAsTheCachesNeed) {
     const Problem problem = each.make(Device::host());
     const auto moved = static_cast<std::size_t>(problem.work.moved());
     for (const auto& [least, sets] : {std::pair{moved, 1U}, {moved + 1, 2U}, {5 * moved, 5U}}) {
-      const Bench bench(Device::host(), least, {.seconds = 1, .samples = 1});
+      const Bench bench(Device::host(), least, repetition_of(1, 1));
       EXPECT_EQ(bench.measure(problem).sets, sets);
     }
   }

@@ -6,7 +6,6 @@
 #include "lib/base/error.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
-#include "lib/plan/offload_costs.hpp"
 #include "lib/plan/op_costs.hpp"
 #include "lib/plan/planned_run.hpp"
 #include "lib/plan/planned_topology.hpp"

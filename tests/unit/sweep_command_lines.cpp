@@ -135,8 +135,8 @@ TEST(CommandLines, SayWhatNcclTestsUnderstands) {
   EXPECT_THAT(factor.settings.sizes, ElementsAre(1024, 4096, 16384));
   const Taken step = take("all_reduce_perf -b 1KB -e 3KiB -f 0 -i 1k");
   EXPECT_THAT(step.settings.sizes, ElementsAre(1024, 2048, 3072));
-  const Repetition repetition =
-      take("all_reduce_perf -I 1 -n 50 -K 10 -w 3").settings.bench.repetition;
+  const bench::Repetition repetition =
+      take("all_reduce_perf -I 1 -n 50 -K 10 -w 3").settings.bench.repetition.times;
   EXPECT_EQ(repetition.cycles, 40U);
   EXPECT_EQ(repetition.iterations, 1U);
   EXPECT_EQ(repetition.warmups, 13U);

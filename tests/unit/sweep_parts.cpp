@@ -11,10 +11,9 @@
 #include <set>
 #include <stdexcept>
 
-#include "apps/sweep/columns.hpp"
 #include "apps/sweep/comparison.hpp"
 #include "apps/sweep/data.hpp"
-#include "apps/sweep/sizes.hpp"
+#include "apps/sweep/outputs.hpp"
 #include "lib/base/text.hpp"
 #include "lib/device/workers.hpp"
 

@@ -40,7 +40,6 @@ class Zeropp(CMakePackage, CudaPackage):
     depends_on("openblas@0.3.21:")
     depends_on("liburing@2.3:")  # offload to files
     depends_on("googletest@1.12:+gmock", when="+tests")
-    depends_on("benchmark@1.7:")  # the timing loop of zpp_kernels
 
     depends_on("py-pybind11@2.10:", type="build")  # the Python module
 

@@ -1,17 +1,14 @@
-#include "apps/sweep/columns.hpp"
-
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "apps/sweep/outputs.hpp"
 #include "lib/base/text.hpp"
 #include "lib/trace/provenance.hpp"
 
 namespace zeropp::sweep {
 
 namespace {
-
-constexpr double kNoise = 0.02;
 
 std::string thirteen(const Row& row) {
   std::string line = fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", row.size, row.count,
@@ -31,7 +28,8 @@ std::string or_dash(double value, const char* format) {
 std::string notes(const Row& row, bool flags_noise) {
   std::string text;
   if (row.modelled) text += " modelled";
-  if (flags_noise && (row.out_of_place.cv > kNoise || row.in_place.cv > kNoise)) text += " noisy";
+  if (flags_noise && (row.out_of_place.cv > bench::kNoisy || row.in_place.cv > bench::kNoisy))
+    text += " noisy";
   return text;
 }
 
@@ -61,7 +59,7 @@ std::string bandwidth_lines(const std::vector<WayBandwidth>& ways) {
 
 std::string preamble(const Options& options, const Settings& settings,
                      const comm::Topology& topology, const std::vector<trace::RankRow>& ranks) {
-  const Repetition& repetition = settings.bench.repetition;
+  const bench::Repetition& repetition = settings.bench.repetition.times;
   std::string text = fmt::format(
       "# zpp_sweep {}\n"
       "# Collective test starting: zpp_sweep\n"
@@ -71,7 +69,7 @@ std::string preamble(const Options& options, const Settings& settings,
       options.maximum_bytes, options.step_factor > 1 ? options.step_factor : options.step_bytes,
       options.step_factor > 1 ? "factor" : "bytes", repetition.warmups,
       repetition.iterations > 0 ? fmt::format("{}", repetition.iterations) : std::string("auto"),
-      repetition.aggregated, settings.bench.checks, options.graph);
+      repetition.operations, settings.bench.checks, options.graph);
   text += fmt::format(
       "# {} on {} over {}{}\n#\n# Using devices\n", topology.describe(),
       enum_name(*options.backend), enum_name(*options.transport),

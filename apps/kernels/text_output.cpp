@@ -1,19 +1,15 @@
-#include "apps/kernels/columns.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "apps/kernels/cache.hpp"
+#include "apps/kernels/outputs.hpp"
 #include "lib/base/units.hpp"
 
 namespace zeropp::kernels {
 
 namespace {
 
-/// Times of one machine spread by less, or the row is noted.
-constexpr double kNoisy = 0.02;
 /// The copy at the end is as fast as at the beginning, or the run is noted.
 constexpr double kDrifted = 0.03;
 
@@ -30,7 +26,7 @@ std::size_t longest(const std::vector<Case>& cases, std::string Case::*part,
 
 std::string notes_of(const Row& row) {
   std::string notes;
-  if (row.summary.variation > kNoisy) notes += " noisy";
+  if (row.summary.variation > bench::kNoisy) notes += " noisy";
   if (!row.path.empty()) notes += ' ' + row.path;
   return notes;
 }
@@ -60,7 +56,7 @@ std::string preamble(const Options& options, const Outcome& outcome, const trace
 }
 
 std::string line_of(const Ceiling& ceiling) {
-  const Summary s = summarize(ceiling.samples.seconds);
+  const Summary s = summarize(ceiling.samples.slowest());
   const bool moves = ceiling.unit == "B/s";
   return fmt::format("# ceiling {:<11} {:>9.2f} {:<7} +-{:>4.1f} %  {}\n", ceiling.name,
                      ceiling.rate() / kGiga, moves ? "GB/s" : "GFLOP/s", 100 * half_width(s),

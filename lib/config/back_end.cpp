@@ -1,6 +1,8 @@
-#include "lib/config/back_end_options.hpp"
+#include "lib/config/back_end.hpp"
 
 #include <limits>
+
+#include "lib/config/refuse.hpp"
 
 namespace zeropp::config {
 
@@ -8,25 +10,18 @@ Option backend_option(std::optional<Backend>& field, const std::string& scope) {
   return {
       .path = scope + "backend",
       .flag = "--backend",
-      .nicknames = {"device"},
       .field = &field,
-      .help = "Back end that computes; auto: cuda where every rank has a GPU of its own, else host",
-      .other_values = {{"cpu", "host"},
-                       {"gpu", "cuda"},
-                       {"nccl", "cuda, and --transport nccl"},
-                       {"gloo", "host"},
-                       {"mpi", "host or cuda, and --transport mpi"}}};
+      .help =
+          "Back end that computes; auto: cuda where every rank has a GPU of its own, else host"};
 }
 
 Option transport_option(std::optional<comm::Transport>& field, const std::string& scope) {
   return {.path = scope + "transport",
           .flag = "--transport",
-          .nicknames = {"ddp-backend", "dist-backend", "distributed-backend"},
           .field = &field,
           .help =
               "Library that moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, "
-              "mpi goes through host memory and lets ranks share a GPU",
-          .other_values = {{"gloo", "mpi"}}};
+              "mpi goes through host memory and lets ranks share a GPU"};
 }
 
 Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::string& scope) {
@@ -53,7 +48,6 @@ Option rail_lanes_option(std::size_t& field, const std::string& scope) {
 Option node_size_option(std::size_t& field, const std::string& scope) {
   return {.path = scope + "node_size",
           .flag = "--node-size",
-          .nicknames = {"gpus-per-node", "ranks-per-node"},
           .field = &field,
           .help = "Declare nodes of this many ranks (results are marked emulated); 0: as found",
           .unit = "ranks",
@@ -72,6 +66,37 @@ Option gpu_sampling_option(double& field, const std::optional<Backend>& backend,
           .range = between(0, 3600),
           .in_effect = [&backend] { return backend != Backend::host; },
           .effect_needs = scope.empty() ? "--backend cuda" : scope + "backend cuda"};
+}
+
+using comm::Transport;
+
+void choose_back_end(std::optional<Backend>& backend, std::optional<Transport>& transport,
+                     const Machine& machine, const char* transport_option, bool runs_on_gpus) {
+  if (!backend) {
+    backend = machine.own_gpus && runs_on_gpus && transport != Transport::mpi ? Backend::cuda
+                                                                              : Backend::host;
+  }
+  const bool cuda = backend == Backend::cuda;
+  if (!cuda && transport == Transport::nccl) {
+    refuse("{} nccl moves GPU memory only: use --backend cuda{}{}, or --transport mpi",
+           transport_option, machine.own_gpus ? "" : ". But: ", machine.gpu_problem);
+  }
+  if (!transport) transport = cuda ? Transport::nccl : Transport::mpi;
+  if (cuda && !(transport == Transport::nccl ? machine.own_gpus : machine.gpus)) {
+    throw Error(ExitCode::environment, machine.gpu_problem);
+  }
+}
+
+void choose_rail_lanes(std::size_t& lanes, Transport transport, const Machine& machine) {
+  const bool rails =
+      transport == Transport::nccl && machine.node_count > 1 && machine.ranks_per_node > 0;
+  if (lanes > 1 && !rails) {
+    refuse(
+        "--rail-lanes {} would have no effect: only NCCL, on several nodes of equal size, cuts "
+        "what rails send; leave it out",
+        lanes);
+  }
+  if (lanes == 0) lanes = rails ? typical_rail_lanes(machine) : 1;
 }
 
 }  // namespace zeropp::config
