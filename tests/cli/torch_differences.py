@@ -395,7 +395,7 @@ class Differences(unittest.TestCase):
         both, unknown, inside = self.found["refused"]
         self.assertIn("leave frozen= out", both)
         self.assertIn('weight_differences=\'int9\'', unknown)
-        self.assertIn("every shard group lies inside a node", inside)
+        self.assertIn("no module shards its weights over several nodes", inside)
 
 
 if __name__ == "__main__":

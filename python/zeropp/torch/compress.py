@@ -190,8 +190,8 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
                              "change: leave frozen= out")
         sharded = [only_group(module) for _, module in chosen if is_sharded(module)]
         if all(plans.communicators.inside_a_node(shard_group(group), group.device) for group in sharded):
-            raise UsageError(f"weight_differences={weight_differences!r} has no effect: every shard group lies inside a "
-                             "node: leave it out, or correct node_size=")
+            raise UsageError(f"weight_differences={weight_differences!r} has no effect: no module shards its weights "
+                             "over several nodes: leave it out, or correct node_size=")
 
     def needs_compression(count):
         return count >= min_bytes

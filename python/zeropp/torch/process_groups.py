@@ -138,7 +138,7 @@ class Parts:
     _of_groups = weakref.WeakKeyDictionary()  # {node size: Parts} by process group
 
     def __init__(self, group, node_size):
-        self.group, self.node_size, self.users = group, node_size, 0
+        self.group, self.node_size, self.users = weakref.ref(group), node_size, 0
         members, mine = dist.get_process_group_ranks(group), group.rank()
         node = mine // node_size * node_size
         self.groups = [dist.new_group(part, use_local_synchronization=True)
@@ -154,7 +154,7 @@ class Parts:
     def leave(self):
         self.users -= 1
         if self.users == 0:
-            del self._of_groups[self.group][self.node_size]
+            del self._of_groups[self.group()][self.node_size]
             for group in self.groups:
                 dist.destroy_process_group(group)
 
