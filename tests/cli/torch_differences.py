@@ -1,6 +1,6 @@
 # ctest: name=torch_differences timeout=600 labels=cli,torch processors=2
-"""weight_differences=: nodes keep copies of the weights, and only differences cross nodes, once after each change. With a
-codec that loses nothing FSDP2's bits stay; with int4 the copies are within the codec's bound, and equal on all nodes.
+"""weight_differences=: nodes keep copies of the weights, and only differences cross nodes, once after each change. With
+a codec that loses nothing FSDP2's bits stay; with int4 the copies are within the codec's bound, and equal on all nodes.
 Any change of a weight is seen, however it is made."""
 
 import gc
@@ -58,7 +58,8 @@ def exact(node_size):
 
     found = {}
     for name, kind in (("bf16", {}), ("odd", {"odd": True, "unused": True}),
-                       ("kept after forward", {"reshard": False}), ("hpZ", {"reshard": 2}), ("nested", {"nested": True}),
+                       ("kept after forward", {"reshard": False}), ("hpZ", {"reshard": 2}),
+                       ("nested", {"nested": True}),
                        ("recomputed", {"recompute": True}), ("compiled", {"compile_blocks": True})):
         plain, compressed = (models.make(4, **kind) for _ in range(2))
         zeropp.torch.compress(compressed, node_size=node_size, **EXACT)
@@ -370,7 +371,8 @@ class Differences(unittest.TestCase):
                 self.assertEqual(phases["exchange of weights"], (1, (nodes - 1) * 2 * part, "none"))
                 self.assertEqual(phases["exchange of differences"], (3, 3 * (nodes - 1) * image, "int4:128"))
                 others = {phase: row[1] for phase, row in phases.items() if not phase.startswith("exchange")}
-                self.assertEqual({phase for phase, bytes_ in others.items() if bytes_}, {"check of weights"} & {*others})
+                self.assertEqual({phase for phase, bytes_ in others.items() if bytes_},
+                                 {"check of weights"} & {*others})
                 # A forward and a backward have one agreement each, of all modules.
                 self.assertLessEqual(checks, 2 * (3 * 4 + 2))
 

@@ -168,7 +168,8 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     arguments.model("compress()", model)
     pair = arguments.codec_pair("gradients", gradients)
     settings = Settings(arguments.codec("weights", weights), pair, arguments.codec("inside_node", inside_node),
-                        None if weight_differences is None else arguments.codec("weight_differences", weight_differences),
+                        None if weight_differences is None
+                        else arguments.codec("weight_differences", weight_differences),
                         None if frozen is None else arguments.codec("frozen", frozen),
                         arguments.algorithm("all_gather_algorithm", all_gather_algorithm, "all_gather"),
                         arguments.algorithm("reduce_scatter_algorithm", reduce_scatter_algorithm, "reduce_scatter"),
@@ -186,8 +187,8 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
 
     if weight_differences is not None:
         if frozen is not None:
-            raise UsageError("frozen= is not needed with weight_differences=, which sends nothing of weights that do not "
-                             "change: leave frozen= out")
+            raise UsageError("frozen= is not needed with weight_differences=, which sends nothing of weights that do "
+                             "not change: leave frozen= out")
         sharded = [only_group(module) for _, module in chosen if is_sharded(module)]
         if all(plans.communicators.inside_a_node(shard_group(group), group.device) for group in sharded):
             raise UsageError(f"weight_differences={weight_differences!r} has no effect: no module shards its weights "

@@ -1,6 +1,6 @@
-"""Weight differences: every node keeps a copy of the weights, of which a rank holds the shards of its rail (the ranks with
-its number in their nodes). After a change the owner of a shard sends along the rail how it differs from the copy, and
-every rank of the rail adds that to its part. All other gathers stay inside the node, so that hpZ comes with it. What
+"""Weight differences: every node keeps a copy of the weights, of which a rank holds the shards of its rail (the ranks
+with its number in their nodes). After a change the owner of a shard sends along the rail how it differs from the copy,
+and every rank of the rail adds that to its part. All other gathers stay inside the node, so that hpZ comes with it. What
 encoding loses is part of the next difference."""
 
 import torch
@@ -26,8 +26,8 @@ class Copy:
 
 class Agreement:
     """Ranks agree on which modules have changed weights, in one message for each forward and each backward of the roots
-    among the modules, since the host waits for it. Contents decide: a weight may change without a trace. Gathers outside
-    of both, such as those of unshard(), have an agreement of their own."""
+    among the modules, since the host waits for it. Contents decide: a weight may change without a trace. Gathers
+    outside of both, such as those of unshard(), have an agreement of their own."""
 
     def __init__(self, roots):
         self.hooks = []
@@ -70,8 +70,8 @@ class Agreement:
 
 class DifferenceAllGather(CompressedAllGather):
     """Gathers over several nodes from the node's copy, which it brings up to date before. Inside a node it gathers as
-    CompressedAllGather does, and so it does where reshard_after_forward=N names ranks of several nodes: their parts have
-    other owners, and are those of the last forward, whatever has changed since."""
+    CompressedAllGather does, and so it does where reshard_after_forward=N names ranks of several nodes: their parts
+    have other owners, and are those of the last forward, whatever has changed since."""
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)

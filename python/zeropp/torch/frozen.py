@@ -74,8 +74,8 @@ class FrozenAllGather(CompressedAllGather):
 
 
 def refresh(model):
-    """Forgets the replicas of frozen modules and the copies that weight differences are added to: the next forward sends
-    whole weights. Correct results do not need it."""
+    """Forgets the replicas of frozen modules and the copies that weight differences are added to: the next forward
+    sends whole weights. Correct results do not need it."""
     arguments.model("refresh()", model)
     for module in model.modules():
         for hook in getattr(module, "_zeropp_hooks", None) or ():

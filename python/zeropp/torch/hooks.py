@@ -1,6 +1,6 @@
-"""The objects that FSDP2 calls in place of its own collectives (torch.distributed.fsdp, AllGather and ReduceScatter), for
-one module each. Everything is enqueued on the current stream; they return None, for FSDP2 records
-an event after them."""
+"""The objects that FSDP2 calls in place of its own collectives (torch.distributed.fsdp, AllGather and ReduceScatter),
+for one module each. Everything is enqueued on the current stream; they return None, for FSDP2 records an event after
+them."""
 
 import torch
 import torch.distributed as dist
@@ -64,8 +64,8 @@ class Hook:
                          "set_force_sum_reduction_for_comms(True) on the module after set_gradient_divide_factor()")
 
     def reduces_others(self, plan):
-        """Whether error feedback keeps errors of other parameters than those of this reduction: FSDP2 reduces those that
-        have a gradient, and others of the same size may take their place in the next step."""
+        """Whether error feedback keeps errors of other parameters than those of this reduction: FSDP2 reduces those
+        that have a gradient, and others of the same size may take their place in the next step."""
         if self.settings.error_feedback is None:
             return False
         parameters = reduced_parameters()

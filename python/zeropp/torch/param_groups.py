@@ -33,8 +33,8 @@ def shard_group(group):
 
 
 def replica_group(group):
-    """The process group over which FSDP2 all-reduces gradients (hybrid sharding, replicate()), which compress() may have
-    covered with one of its own; None where it does not."""
+    """The process group over which FSDP2 all-reduces gradients (hybrid sharding, replicate()), which compress() may
+    have covered with one of its own; None where it does not."""
     found = getattr(group.mesh_info, "replicate_process_group", None)
     return getattr(found, "own", found)
 

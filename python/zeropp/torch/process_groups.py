@@ -127,13 +127,14 @@ class RankSet:
     def plan_all_reduce(self, count, dtype, codecs, **options):
         """`codecs`: of the hops, as of hop_codecs()."""
         codec, codec_between_nodes = codecs
-        return self.communicator.plan_all_reduce(count, dtype, codec, codec_between_nodes=codec_between_nodes, **options)
+        return self.communicator.plan_all_reduce(count, dtype, codec, codec_between_nodes=codec_between_nodes,
+                                                 **options)
 
 
 class Parts:
-    """Process groups of the ranks of the own node, and of the own rail, of a process group over several nodes. All calls
-    of compress() over that group share them: those of a model that ends as garbage stay, since only all ranks together
-    may end them, and serve the next model."""
+    """Process groups of the ranks of the own node, and of the own rail, of a process group over several nodes. All
+    calls of compress() over that group share them: those of a model that ends as garbage stay, since only all ranks
+    together may end them, and serve the next model."""
 
     _of_groups = weakref.WeakKeyDictionary()  # {node size: Parts} by process group
 

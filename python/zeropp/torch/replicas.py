@@ -73,5 +73,5 @@ def warn_where_replicas_cross_nodes(groups, communicators):
         return
     if any(not communicators.inside_a_node(*each) for each in replicas):
         warnings.warn("zeropp.torch: compress() saves nothing between nodes here: every shard group lies inside a node, "
-                      'and only gradients cross nodes, which gradients="none" leaves to PyTorch: give them a codec, such '
-                      'as gradients=("none", "int4:128"), or leave compress() out', stacklevel=3)
+                      'and only gradients cross nodes, which gradients="none" leaves to PyTorch: give them a codec, '
+                      'such as gradients=("none", "int4:128"), or leave compress() out', stacklevel=3)
