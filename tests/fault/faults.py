@@ -36,7 +36,8 @@ APPS = {
                          "--backend", "host"], 42),
     "converge": App(RANKS, ["--config", "matrix.json"], 60),
     # One process: it has no other ranks, and sends nothing.
-    "kernels": App(1, ["--filter", "^copy", "--values", "1000", "--samples", "5", "--backend", "host"], 5),
+    "kernels": App(1, ["--filter", "^copy", "--values", "1000", "--samples", "5", "--cache", "1M", "--backend", "host"],
+                   5),
 }
 MULTIPLE = ("train", "sweep", "converge")
 

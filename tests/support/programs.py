@@ -15,7 +15,7 @@ TRACED = {
     "train": zpp.TINY,
     "sweep": SWEEP,
     "fabric": ["--backend", "host", "--fabric-bytes", "4K"],
-    "kernels": ["--filter", "^copy", "--values", "1000", "--samples", "5", "--backend", "host"],
+    "kernels": ["--filter", "^copy", "--values", "1000", "--samples", "5", "--cache", "1M", "--backend", "host"],
     "converge": ["--config", "matrix.json"],
     "plan": ["estimate", *MODEL],
 }

@@ -36,7 +36,7 @@ VALIDATE = (sys.executable, str(SOURCE / "validation" / "zpp-validate"))
 # Where the tests train: "host", or in the entries NAME.cuda-TRANSPORT "cuda-mpi" or "cuda-nccl".
 DEVICE = os.environ.get("ZEROPP_TEST_DEVICE", "host")
 BACKEND, _, TRANSPORT = DEVICE.partition("-")
-# Seconds, far beyond any run here, on a machine with ten times as much to do as it has processors: what passes it hangs.
+# Seconds, far beyond any run here, also where ten processes wait for each processor: what passes it hangs.
 DEADLINE = 180
 SLOW = 5  # seconds, beyond which a command is printed with its time, once it has ended
 
