@@ -142,12 +142,13 @@ std::string hint_for_flag(const std::string& typed, const std::vector<std::strin
     names.push_back(called(name));
     answers.emplace_back(answer);
   };
+  // The first of equal names counts: own ones, those of other programs, last parts of keys.
+  for (const Option& option : options) {
+    add(option.flag, option.flag);
+    for (const std::string& other : option.other_flags) add(other, option.flag);
+  }
   for (const std::string& flag : flags) {
     if (flag.starts_with("--")) add(flag, flag);
-  }
-  for (const Option& option : options) {
-    for (const std::string& other : option.other_flags) add(other, option.flag);
-    add(option.path.substr(option.path.rfind('.') + 1), option.flag);
   }
   for (const bool of_flags : {true, false}) {
     for (const OtherNames& row : other_names()) {
@@ -157,6 +158,9 @@ std::string hint_for_flag(const std::string& typed, const std::vector<std::strin
         if (name.find('=') == std::string_view::npos) add(name, row.here);
       }
     }
+  }
+  for (const Option& option : options) {
+    add(option.path.substr(option.path.rfind('.') + 1), option.flag);
   }
   const std::string meant = alike(called(typed), names);
   if (meant.empty()) return "";
