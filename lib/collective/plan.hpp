@@ -75,7 +75,7 @@ struct ReduceScatterPlan {
       codec_first{};  ///< the only codec of one-hop algorithms; inside the node for 2-hop
   codec::CodecSpec codec_second{};  ///< across nodes for 2-hop; ignored elsewhere
   std::size_t depth = 1;
-  std::string purpose{};  ///< of its runs, in the trace
+  std::string purpose{};               ///< of its runs, in the trace
   std::optional<Feedback> feedback{};  ///< for algorithms with the trait `feedback`
   int only_hop = 1;  ///< number (1 or 2) by which `feedback` calls the single hop of `1-hop`
 };

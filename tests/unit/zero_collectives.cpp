@@ -17,20 +17,20 @@ namespace {
 constexpr int kNodes = 2;
 constexpr int kLocals = 2;
 
-std::vector<Unit> units() {
+std::vector<Unit> four_units() {
   std::vector<Unit> made;
   for (const char* name : {"embedding", "h.0", "h.1", "head"})
     made.push_back(layout_unit(name, {{.name = name, .shape = {96, 64}, .init = {}}}));
   return made;
 }
 
-const std::vector<Layer>& layers() {
+const std::vector<Layer>& tied_layers() {
   static const std::vector<Layer> made{
       {"embedding", {0}}, {"h.0", {1}}, {"h.1", {2}}, {"head", {3, 0}}};
   return made;
 }
 
-Options quantized(int stage) {
+Options quantized_at(int stage) {
   Options options;
   options.stage = stage;
   options.compute = Dtype::bf16;
@@ -46,23 +46,23 @@ Options quantized(int stage) {
 /// Resolved options of every kind of run that has collectives of its own.
 std::vector<Options> all_options() {
   std::vector<Options> all;
-  for (const int stage : {0, 1, 2, 3}) all.push_back(quantized(stage));
+  for (const int stage : {0, 1, 2, 3}) all.push_back(quantized_at(stage));
   for (const int stage : {1, 2, 3}) {
-    Options options = quantized(stage);
+    Options options = quantized_at(stage);
     options.weight_differences = {.enabled = true, .codec = codec::parse_codec("int4:64")};
     if (stage == 3) options.hpz_partition_size = kLocals;
     all.push_back(options);
   }
-  Options hpz = quantized(3);
+  Options hpz = quantized_at(3);
   hpz.hpz_partition_size = kLocals;
   hpz.persistence_threshold = 1;
   all.push_back(hpz);
-  Options scheduled = quantized(3);
+  Options scheduled = quantized_at(3);
   scheduled.codec_schedule = {
       {.from_step = 1, .weight_codec = codec::parse_codec("int4:64")},
       {.from_step = 2, .gradient_codec_intra = codec::parse_codec("int8:32")}};
   all.push_back(scheduled);
-  Options grouped = quantized(3);
+  Options grouped = quantized_at(3);
   grouped.shard_group_size = kLocals;
   grouped.reduce_scatter_algorithm = "1-hop";
   grouped.all_gather_algorithm = "direct";
@@ -70,18 +70,18 @@ std::vector<Options> all_options() {
   return all;
 }
 
-comm::JobShape job(const Options& options) {
+comm::JobShape job_of(const Options& options) {
   return comm::shape_of_job(comm::declared_topology(kNodes * kLocals, kLocals), 0,
                             options.hpz_partition_size > 1 ? options.hpz_partition_size : 0,
                             options.shard_group_size);
 }
 
-RankPlan plan_of(const Options& options) {
-  return {options, units(), layers(), job(options), job(options)};
+RankPlan rank_plan_of(const Options& options) {
+  return {options, four_units(), tied_layers(), job_of(options), job_of(options)};
 }
 
 template <class Check>
-void for_each_schedule(const RankPlan& plan, const Check& check) {
+void for_each_op_of(const RankPlan& plan, const Check& check) {
   for (const Schedule* schedule :
        {&plan.step.step.stale, &plan.step.step.current, &plan.step.evaluation.stale,
         &plan.step.evaluation.current, &plan.step.update, &plan.step.initial}) {
@@ -91,7 +91,7 @@ void for_each_schedule(const RankPlan& plan, const Check& check) {
 
 TEST(Collectives, AreVisitedOnceEach) {
   for (const Options& options : all_options()) {
-    const RankPlan plan = plan_of(options);
+    const RankPlan plan = rank_plan_of(options);
     std::set<std::tuple<Transfer, std::size_t, std::size_t>> seen;
     const auto visit = [&](const Collective& made) {
       const auto& [transfer, index, codec] = made.key;
@@ -101,8 +101,8 @@ TEST(Collectives, AreVisitedOnceEach) {
     };
     for_each_weight_collective(options, plan.codecs, plan.units, visit);
     for_each_gradient_collective(options, plan.codecs, plan.units, plan.buckets(),
-                                 job(options).sharding().world.size, job(options).shard_groups(),
-                                 visit);
+                                 job_of(options).sharding().world.size,
+                                 job_of(options).shard_groups(), visit);
     EXPECT_FALSE(seen.empty());
   }
 }
@@ -110,13 +110,13 @@ TEST(Collectives, AreVisitedOnceEach) {
 TEST(Collectives, EveryOperationThatSendsHasOneInEveryCodec) {
   std::set<OpKind> found;
   for (const Options& options : all_options()) {
-    RankPlan plan = plan_of(options);
+    RankPlan plan = rank_plan_of(options);
     for (const std::uint64_t step : {0, 1, 2}) {
       CodecChoice choice = plan.codecs.at(step);
       for (const bool whole : {true, false}) {
         choice.whole_weights = whole || !options.weight_differences.enabled;
         plan.use(choice);
-        for_each_schedule(plan, [&](const Op& op, const Schedule*) {
+        for_each_op_of(plan, [&](const Op& op, const Schedule*) {
           const collective::Description* const described = plan.description(op);
           EXPECT_EQ(described != nullptr, sends(op.kind) != Sends::nothing) << name_of(op.kind);
           if (described == nullptr) return;
@@ -138,8 +138,8 @@ TEST(Collectives, EveryOperationThatSendsHasOneInEveryCodec) {
 
 TEST(Phases, AreThoseOfTheSchedule) {
   for (const Options& options : all_options()) {
-    const RankPlan plan = plan_of(options);
-    for_each_schedule(plan, [&](const Op& op, const Schedule* schedule) {
+    const RankPlan plan = rank_plan_of(options);
+    for_each_op_of(plan, [&](const Op& op, const Schedule* schedule) {
       const bool evaluates =
           schedule == &plan.step.evaluation.stale || schedule == &plan.step.evaluation.current;
       const bool trains = schedule == &plan.step.step.stale || schedule == &plan.step.step.current;
