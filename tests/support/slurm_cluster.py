@@ -59,6 +59,7 @@ def cluster(*words):
 
 def stop():
     """Stops the cluster, and nothing is left of it: no process that was told of its configuration, no file."""
+    zpp.Ranks.end_all()  # they have the environment of this process
     done = cluster("stop")
     assert done.returncode == 0, done
     assert not state.exists(), list(state.iterdir())
