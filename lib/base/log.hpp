@@ -6,7 +6,7 @@
 
 namespace zeropp::log {
 
-/// The name before every line, for example "zpp_train". First of all in a program: nothing is muted.
+/// The name before every line, such as "zpp_train". First in a program: nothing is muted.
 void set_program(const std::string& name);
 /// Muted: warn() and info() print nothing (ranks other than 0).
 void set_muted(bool muted);

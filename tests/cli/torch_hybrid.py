@@ -168,16 +168,16 @@ def settings_anew():
     import zeropp.torch
     from zeropp.torch.param_groups import only_group
 
-    model, codecs = linear(), []
+    model, codecs, plans = linear(), [], []
     for gradients in (("none", "int8:256"), ("none", "int4:128"), "none"):
         zeropp.torch.compress(model, weights="none", gradients=gradients, **FAST)
-        first = model._zeropp_hooks[0].plans if not codecs else first
+        plans.append(model._zeropp_hooks[0].plans)
         gradient(model)
         codecs.append({row.codec for row in zeropp.torch.report(model) if row.phase == "all-reduce"})
     group = only_group(model).mesh_info.replicate_process_group
     mesh = init_device_mesh(ranks.DEVICE, (2, 2)).get_group(0)
     known = dist.get_process_group_ranks(group) == dist.get_process_group_ranks(mesh)
-    return codecs, len(first.made), known and dist.get_backend(group) == dist.get_backend(mesh)
+    return codecs, len(plans[0].made), known and dist.get_backend(group) == dist.get_backend(mesh)
 
 
 def a_failed_reduction():

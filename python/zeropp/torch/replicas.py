@@ -7,7 +7,6 @@ import warnings
 
 import torch.distributed as dist
 
-from zeropp.library import UsageError
 from zeropp.torch.hooks import Hook, require_contiguous, shown
 from zeropp.torch.param_groups import only_group, replica_group, shard_group
 from zeropp.torch.shared_plan import DTYPES
