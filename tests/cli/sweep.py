@@ -349,7 +349,7 @@ class Refusals(Sweep):
         self.refused("-r", 2, ("-r", "0 to 1"))
         self.refused("-r", 1, "--group", "world,node", "--node-size", 1, ("-r", "0 to 0"))
         self.refused("-x", 2, ("-x", "default policy"))
-        self.refused("-Y", "host", ("unknown flag -Y", "of rccl-tests", "--backend host"))
+        self.refused("-Y", "host", ("-Y is a flag of rccl-tests", "--backend host"))
         self.refused("--frob", 2, "unknown flag --frob: see --help")
         self.refused("--collective", "allgather", ("allgather", "(give all_gather)"))
         self.refused("--collective", "all_gather,sendrecv_perf", ("sendrecv_perf", "zpp_fabric measures pairs"))
