@@ -184,13 +184,12 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     if frozen is not None and not any(all_frozen(module) for _, module in chosen):
         raise UsageError(f"frozen={frozen!r} has no effect: every module that fully_shard() wrapped has parameters that are "
                          "trained: freeze them by requires_grad_(False) before compress(), or leave frozen= out")
-
+    sharded_groups = [only_group(module) for _, module in chosen if is_sharded(module)]
     if weight_differences is not None:
         if frozen is not None:
             raise UsageError("frozen= is not needed with weight_differences=, which sends nothing of weights that do "
                              "not change: leave frozen= out")
-        sharded = [only_group(module) for _, module in chosen if is_sharded(module)]
-        if all(plans.communicators.inside_a_node(shard_group(group), group.device) for group in sharded):
+        if all(plans.communicators.inside_a_node(shard_group(group), group.device) for group in sharded_groups):
             raise UsageError(f"weight_differences={weight_differences!r} has no effect: no module shards its weights "
                              "over several nodes: leave it out, or correct node_size=")
 
@@ -211,8 +210,7 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
             kinds.append(CompressedAllReduce)
         made.append((module, [kind(shown, module, settings, plans, needs_compression) for kind in kinds]))
     if settings.gradients[1] == "none" and not settings.compress_nothing:
-        sharded = [only_group(module) for module, _ in made if is_sharded(module)]
-        warn_where_replicas_cross_nodes(sharded, plans.communicators)
+        warn_where_replicas_cross_nodes(sharded_groups, plans.communicators)
     if frozen is not None:
         warn_of_frozen_without_replica(frozen, chosen)
     if weight_differences is not None:
