@@ -1,4 +1,5 @@
 // Stands for kernels/codec/cuda in a build without CUDA.
+#include "kernels/codec/exact.hpp"
 #include "kernels/codec/feedback.hpp"
 #include "kernels/codec/format.hpp"
 #include "kernels/codec/fused.hpp"
@@ -6,6 +7,7 @@
 
 namespace zeropp::codec {
 
+const ExactOps* cuda_exact_ops() { return nullptr; }
 const FeedbackOps* cuda_feedback_ops() { return nullptr; }
 ReduceEncode::Fused find_fused_cuda(std::string_view, std::string_view) { return nullptr; }
 

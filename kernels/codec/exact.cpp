@@ -1,0 +1,194 @@
+// The host's exact differences, block by block, and what all back ends share.
+#include "kernels/codec/exact.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "kernels/codec/exact_math.hpp"
+#include "kernels/core/host_for.hpp"
+
+namespace zeropp::codec {
+
+namespace {
+
+std::size_t blocks_of(std::size_t n) { return (n + kExactBlock - 1) / kExactBlock; }
+
+/// Codes of the group that begins with value `first`, zeros behind value n.
+template <class Value, class Copy>
+void group_codes(const Value* values, const Copy* copy, std::size_t first, std::size_t n,
+                 std::uint32_t (&codes)[kGroup]) {
+  const std::size_t count = std::min<std::size_t>(kGroup, n - std::min(n, first));
+  for (std::size_t i = 0; i < kGroup; ++i) {
+    codes[i] =
+        i < count ? difference_code(pattern_as<Copy>(values[first + i]), copy[first + i].bits) : 0;
+  }
+}
+
+/// body(values, copy) as arrays of their types.
+template <class Body>
+void with_arrays(const ConstView& values, const ConstView& copy, const Body& body) {
+  with_type(copy.dtype, [&](auto* tag) {
+    using Copy = std::remove_pointer_t<decltype(tag)>;
+    if constexpr (!std::is_same_v<Copy, float>) {
+      if (values.dtype == Dtype::fp32) {
+        body(values.as<float>(), copy.as<Copy>());
+      } else {
+        body(values.as<Copy>(), copy.as<Copy>());
+      }
+    }
+  });
+}
+
+void count(ConstView values, ConstView copy, std::byte* counts, Escapes* total, StreamHandle) {
+  require_exact(values, copy, Backend::host);
+  const std::size_t n = values.count;
+  const std::size_t blocks = blocks_of(n);
+  auto* const by_block = reinterpret_cast<std::uint16_t*>(counts);
+  with_arrays(values, copy, [&](const auto* from, const auto* base) {
+    host_for("exact_count", blocks, [=](std::size_t block) {
+      std::uint16_t of_class[kWholeWidth + 1] = {};
+      for (int g = 0; g < kGroupsOfBlock; ++g) {
+        std::uint32_t codes[kGroup];
+        group_codes(from, base, block * kExactBlock + static_cast<std::size_t>(g) * kGroup, n,
+                    codes);
+        for (const std::uint32_t code : codes) ++of_class[class_of(code)];
+      }
+      unsigned wider = 0;
+      for (unsigned c = kWholeWidth; c > 0; --c) {
+        wider += of_class[c];
+        if (c <= kExactWidths)
+          by_block[(c - 1) * blocks + block] = static_cast<std::uint16_t>(wider);
+      }
+    });
+  });
+  for (unsigned w = 0; w < kExactWidths; ++w) {
+    (*total)[w] = 0;
+    for (std::size_t block = 0; block < blocks; ++block)
+      (*total)[w] += by_block[w * blocks + block];
+  }
+}
+
+void encode(ConstView values, ConstView copy, std::byte* counts, const ExactShape& shape,
+            std::byte* image, StreamHandle) {
+  require_exact(values, copy, Backend::host);
+  const std::size_t n = values.count;
+  if (shape.width == 0) return;
+  if (shape.width == kWholeWidth) {
+    with_arrays(values, copy, [&](const auto* from, const auto* base) {
+      using Copy = std::remove_cvref_t<decltype(*base)>;
+      auto* const to = reinterpret_cast<std::uint16_t*>(image);
+      for_blocks("exact_encode", n, [=](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          to[i] = static_cast<std::uint16_t>(pattern_as<Copy>(from[i]));
+        }
+      });
+    });
+    std::memset(image + n * 2, 0, exact_bytes(n, shape) - n * 2);
+    return;
+  }
+  const ExactParts parts = ExactParts::of(n, shape);
+  std::memset(image + parts.offsets, 0, parts.bytes - parts.offsets);
+  auto* const offsets = reinterpret_cast<std::uint32_t*>(image + parts.offsets);
+  const auto* const by_block =
+      reinterpret_cast<const std::uint16_t*>(counts) + (shape.width - 1) * parts.blocks;
+  std::uint32_t before = 0;
+  for (std::size_t block = 0; block < parts.blocks; ++block) {
+    offsets[block] = before;
+    before += by_block[block];
+  }
+  with_arrays(values, copy, [&](const auto* from, const auto* base) {
+    using Copy = std::remove_cvref_t<decltype(*base)>;
+    host_for("exact_encode", parts.blocks, [=](std::size_t block) {
+      auto* const escapes = reinterpret_cast<std::uint16_t*>(image + parts.escapes);
+      std::size_t at = offsets[block];
+      for (int g = 0; g < kGroupsOfBlock; ++g) {
+        const std::size_t first = block * kExactBlock + static_cast<std::size_t>(g) * kGroup;
+        std::uint32_t codes[kGroup];
+        group_codes(from, base, first, n, codes);
+        for (std::uint32_t left = limit_codes(shape.width, codes); left != 0; left &= left - 1U) {
+          const auto i = static_cast<std::size_t>(std::countr_zero(left));
+          if (at < shape.escapes) {
+            escapes[at++] = static_cast<std::uint16_t>(pattern_as<Copy>(from[first + i]));
+          } else {
+            codes[i] = 0;
+          }
+        }
+        GroupCodes(shape.width, parts.values(), first).store(codes, image);
+      }
+    });
+  });
+}
+
+void decode(ConstWireImages in, std::size_t images, std::size_t n, const ExactShape& shape,
+            View copies, StreamHandle) {
+  require_copies(copies, images, n, Backend::host);
+  if (shape.width == 0) return;
+  auto* const all = static_cast<std::uint16_t*>(copies.data);
+  if (shape.width == kWholeWidth) {
+    for (std::size_t i = 0; i < images; ++i) {
+      std::memcpy(all + i * n, in.data + i * in.stride, n * sizeof(std::uint16_t));
+    }
+    return;
+  }
+  const ExactParts parts = ExactParts::of(n, shape);
+  host_for("exact_decode", images * parts.blocks, [=](std::size_t task) {
+    const std::size_t block = task % parts.blocks;
+    const std::byte* const image = in.data + task / parts.blocks * in.stride;
+    std::uint16_t* const copy = all + task / parts.blocks * n;
+    const auto* const escapes = reinterpret_cast<const std::uint16_t*>(image + parts.escapes);
+    std::size_t at = reinterpret_cast<const std::uint32_t*>(image + parts.offsets)[block];
+    for (int g = 0; g < kGroupsOfBlock; ++g) {
+      const std::size_t first = block * kExactBlock + static_cast<std::size_t>(g) * kGroup;
+      std::uint32_t codes[kGroup];
+      GroupCodes(shape.width, parts.values(), first).load(image, codes);
+      const std::uint32_t escaped = limit_codes(shape.width, codes);
+      for (std::size_t i = 0; i < kGroup && first + i < n; ++i) {
+        if ((escaped >> i & 1U) == 0) {
+          copy[first + i] = static_cast<std::uint16_t>(value_of(codes[i], copy[first + i]));
+        } else {
+          copy[first + i] = at < shape.escapes ? escapes[at] : std::uint16_t{0};
+          ++at;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+std::size_t exact_count_bytes(std::size_t n) {
+  const std::size_t blocks = blocks_of(n);
+  return blocks * kExactWidths * sizeof(std::uint16_t) +
+         (blocks / kScanTile + 1) * sizeof(std::uint32_t);
+}
+
+std::size_t exact_bytes(std::size_t n, const ExactShape& shape) {
+  constexpr std::size_t mask = kWireAlignment - 1;
+  if (shape.width == 0) return 0;
+  if (shape.width == kWholeWidth) return (n * sizeof(std::uint16_t) + mask) & ~mask;
+  if (shape.width <= kExactWidths) return ExactParts::of(n, shape).bytes;
+  throw std::invalid_argument("exact differences: a width of " + std::to_string(shape.width) +
+                              " bits: it is 0 to 8, or 16");
+}
+
+ExactShape exact_shape(std::size_t n, const Escapes& escapes) {
+  if (escapes[0] == 0) return {.width = 0, .escapes = 0};
+  ExactShape best;
+  for (unsigned width = 1; width <= kExactWidths; ++width) {
+    const ExactShape shape{.width = width, .escapes = escapes[width - 1]};
+    if (exact_bytes(n, shape) < exact_bytes(n, best)) best = shape;
+  }
+  return best;
+}
+
+const ExactOps& exact_ops(Backend backend) {
+  static constexpr ExactOps host{count, encode, decode};
+  if (backend == Backend::host) return host;
+  if (const ExactOps* const cuda = cuda_exact_ops()) return *cuda;
+  throw std::invalid_argument("exact differences: this build has no CUDA");
+}
+
+}  // namespace zeropp::codec
