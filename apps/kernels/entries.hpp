@@ -17,6 +17,10 @@ extern const Kernel reorder_encode;
 // codec_sums.cpp
 extern const Kernel decode_reduce;
 extern const Kernel decode_reduce_encode;
+// exact.cpp
+extern const Kernel exact_count;
+extern const Kernel exact_encode;
+extern const Kernel exact_decode;
 // optimizer.cpp
 extern const Kernel adamw;
 extern const Kernel adamw_encode;

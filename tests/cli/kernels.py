@@ -18,10 +18,10 @@ SMALL = [*CACHE, "--values", "20000", "--shape", "2x16x64x2", "--vocab", "101", 
 # The head's width of a GPU's fused attention and the hidden size of its embedding are multiples of 8.
 CODECS = ["int8:256", "int4:128"]
 KERNELS = {"copy", "clear", "convert", "encode", "decode", "decode_add", "decode_reduce", "decode_reduce_encode",
-           "reorder_encode", "adamw", "adamw_encode", "gradient_norm", "add", "embedding_forward", "embedding_backward",
-           "layernorm_forward",
-           "layernorm_backward", "linear_forward", "linear_gelu_forward", "linear_backward", "attention_forward",
-           "attention_backward", "cross_entropy"}
+           "reorder_encode", "exact_count", "exact_encode", "exact_decode", "adamw", "adamw_encode", "gradient_norm",
+           "add", "embedding_forward", "embedding_backward", "layernorm_forward", "layernorm_backward",
+           "linear_forward", "linear_gelu_forward", "linear_backward", "attention_forward", "attention_backward",
+           "cross_entropy"}
 
 
 def name_of(row):

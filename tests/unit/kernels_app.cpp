@@ -75,6 +75,10 @@ std::pair<std::size_t, std::size_t> bytes_of(const Case& of, const Choice& choic
   const std::string kept = equals == std::string::npos ? "fp32" : of.variant.substr(equals + 1);
   const std::size_t block = from == "int8:256" ? kBlock8 : kBlock4;
   const std::size_t slice = std::max<std::size_t>(n / 32 / block, 1) * block;
+  const std::size_t blocks = (n + 1023) / 1024;  // of exact differences, of 3 or 5 bits
+  const auto padded = [](std::size_t bytes) { return (bytes + 15) / 16 * 16; };
+  const std::size_t exact =
+      blocks * 128 * (of.variant == "3-bits" ? 3 : 5) + padded(4 * blocks) + padded(n / 32 * 2);
   const bool adds = of.variant == "add";
   const std::size_t narrow = e == 2 ? 2 * n : 0;
   // Both moments; in 8 bits codes and scales.
@@ -90,6 +94,9 @@ std::pair<std::size_t, std::size_t> bytes_of(const Case& of, const Choice& choic
       {"decode_reduce/" + of.variant, {images * wire(from, part), 4 * part}},
       {"decode_reduce_encode/" + of.variant, {images * wire(from, part), wire(to, part)}},
       {"reorder_encode/" + of.variant, {32 * slice * e, 8 * wire(from, 4 * slice)}},
+      {"exact_count/" + of.variant, {4 * n, 16 * blocks}},
+      {"exact_encode/" + of.variant, {4 * n + 2 * blocks, exact}},
+      {"exact_decode/" + of.variant, {exact + 2 * n, 2 * n}},
       {"adamw/" + of.variant, {8 * n + moments.at(kept), 4 * n + moments.at(kept) + narrow}},
       {"adamw_encode/" + of.variant,
        {8 * n + moments.at(kept), 4 * n + moments.at(kept) + wire(image, n)}},

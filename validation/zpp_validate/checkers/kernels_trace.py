@@ -14,6 +14,8 @@ from zpp_validate.stats import sample_statistics
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 MEMORY = ("copy", "read", "write")
 NORM_BLOCK = 1024  # values of which the norm keeps a sum in fp64
+EXACT_BLOCK = 1024  # values that share an offset of exact differences
+EXACT_ESCAPES = 32  # of which one is an escape
 PARTS = 4 * 8  # of reorder_encode: nodes times ranks of a node
 
 
@@ -23,6 +25,10 @@ def close(value, wanted, share=1e-9):
 
 def integers(shape):
     return [int(word) for word in re.findall(r"\d+", shape)]
+
+
+def padded(count):
+    return -(-count // 16) * 16
 
 
 def flat_bytes(row):
@@ -41,6 +47,11 @@ def flat_bytes(row):
     if kernel == "decode_reduce_encode":
         before, after = codec.split(">")
         return sizes[0] * image(before, n), image(after, n)
+    if kernel.startswith("exact_"):
+        blocks, width = -(-n // EXACT_BLOCK), integers(codec)[0]
+        image = EXACT_BLOCK // 8 * width * blocks + padded(4 * blocks) + padded(n // EXACT_ESCAPES * 2)
+        return {"exact_count": (4 * n, 16 * blocks), "exact_encode": (4 * n + 2 * blocks, image),
+                "exact_decode": (image + 2 * n, 2 * n)}[kernel]
     forms = {"copy": lambda: (n * element, n * element), "clear": lambda: (0, n * element),
              "convert": lambda: (4 * n, n * element), "encode": lambda: (n * element, image(codec, n)),
              "decode": lambda: (image(codec, n), n * element), "decode_add": lambda: (image(codec, n) + 4 * n, 4 * n),
