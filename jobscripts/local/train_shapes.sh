@@ -17,8 +17,10 @@
 #   --repeat N       rounds of peers, plugins and features in turn [1]; behind the last one peers run once more, where
 #                    anything else ran
 #   --plugins LIST   of both (int8 weights and int4 gradients), lanes (no codec), both-torch (over PyTorch's process
-#                    groups), each also with -hpz (backward gathers inside a node, where nodes have several ranks),
-#                    -compile or -hpz-compile: FSDP2 with zeropp.torch.compress(), of the build's Python package [none]
+#                    groups), differences (of weights in int4, int4 gradients), exact (weights without loss, int8
+#                    gradients) and hybrid (hybrid sharding, int4 between nodes), of which the last three are for
+#                    several nodes; each also with -hpz (backward gathers inside a node, where nodes have several
+#                    ranks), -compile or -hpz-compile: FSDP2 with zeropp.torch.compress(), of the build's package [none]
 #   --steps N        timed steps [20; 6 for what sends 9.4b or 18.7b uncompressed between nodes]
 #   --warmup N       steps before them [5; there 2]
 #   --limit SECONDS  time limit of one command [300]
@@ -95,6 +97,12 @@ plugin_arguments() {  # PLUGIN
   case ${name%-hpz} in
     both) arguments='"transport": "nccl"' ;;
     lanes) arguments='"transport": "nccl", "weights": "none", "gradients": "none"' ;;
+    differences) arguments='"transport": "nccl", "weight_differences": "int4:128"' ;;
+    exact) arguments='"transport": "nccl", "weights": "exact", "gradients": "int8:256"' ;;
+    hybrid)
+      plugin+=(--hybrid "$node_size")
+      arguments='"transport": "nccl", "gradients": ["none", "int4:128"]'
+      ;;
     both-torch) arguments='"transport": "torch"' ;;
     *) fail "unknown plugin '$1' (try --help)" ;;
   esac
@@ -145,6 +153,7 @@ train_plugins() {  # SHAPE LAYOUT
   local name
   for name in "${plugin_list[@]}"; do
     [[ $name != *-hpz* || ($node_size -gt 1 && $node_size -lt $gpus) ]] || continue
+    [[ ! $name.$2 =~ ^(differences|exact|hybrid).*\.node$ ]] || continue
     plugin_arguments "$name"
     PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} fsdp2 "$1" "$2" plugin "plugin-$name" "${plugin[@]}" \
       --prepare "zeropp.torch:compress {\"node_size\": $node_size, $arguments}"

@@ -147,8 +147,8 @@ ZPP_API void zpp_plan_destroy(zpp_plan* plan);
  * memory. All ranks get the same bits. */
 ZPP_API zpp_status zpp_run(zpp_plan* plan, const void* in, void* out, void* stream);
 
-/* Forgets the errors that a plan keeps, on `stream`. Values that are not finite are never kept: where
- * one was encoded, the error from before it stays. Nothing without feedback. */
+/* Forgets the errors that a plan keeps, on `stream`. Values that are not finite are never kept:
+ * where one was encoded, the error from before it stays. Nothing without feedback. */
 ZPP_API zpp_status zpp_plan_forget_errors(zpp_plan* plan, void* stream);
 
 /* Bytes that this rank sent to others, counted where they are sent, beside their closed form. */
@@ -170,6 +170,36 @@ ZPP_API zpp_status zpp_encode(const char* codec, zpp_dtype dtype, zpp_device dev
                               const void* values, size_t count, void* image, void* stream);
 ZPP_API zpp_status zpp_decode(const char* codec, zpp_dtype dtype, zpp_device device,
                               const void* image, size_t count, void* values, void* stream);
+
+/* Exact differences: values of 16 bits by how their bit patterns differ from a copy's, in few bits
+ * and without loss (kernels/codec/exact.hpp). zpp_exact_count() counts what escapes at each width,
+ * in memory of the device; ranks whose images travel together take the largest counts of all of
+ * them, and zpp_exact_shape() says what the image is made for. All arrays but values and copies
+ * begin at a multiple of 16. `dtype`: ZPP_BF16 or ZPP_FP16. */
+typedef struct zpp_exact_shape {
+  int width; /* bits of a code; 0: nothing differs, and there is no image; 16: whole values */
+  uint64_t escapes; /* values that do not fit a code, that the image has room for */
+  size_t bytes;     /* of the image */
+} zpp_exact_shape;
+#define ZPP_EXACT_WIDTHS 8
+ZPP_API zpp_status zpp_exact_count_bytes(size_t count, size_t* bytes);
+/* Writes `counts`, zpp_exact_count_bytes() of them, and `escapes`, ZPP_EXACT_WIDTHS uint64_t: [w -
+ * 1] are the values that escape in codes of w bits. */
+ZPP_API zpp_status zpp_exact_count(zpp_dtype dtype, zpp_device device, const void* values,
+                                   const void* copy, size_t count, void* counts, void* escapes,
+                                   void* stream);
+/* `escapes` in host memory. */
+ZPP_API zpp_status zpp_exact_shape_of(size_t count, const uint64_t* escapes,
+                                      zpp_exact_shape* shape);
+/* `counts`: those of these values and this copy; they are scratch afterwards. */
+ZPP_API zpp_status zpp_exact_encode(zpp_dtype dtype, zpp_device device, const void* values,
+                                    const void* copy, size_t count, void* counts,
+                                    const zpp_exact_shape* shape, void* image, void* stream);
+/* Brings `images` copies of `count` values each, one after the other, to the values of `images`
+ * images, one after the other. */
+ZPP_API zpp_status zpp_exact_decode(zpp_dtype dtype, zpp_device device, const void* image,
+                                    size_t images, size_t count, const zpp_exact_shape* shape,
+                                    void* copies, void* stream);
 
 /* Lists of names separated by spaces: "codecs", "all_gather", "reduce_scatter"; "devices": those
  * that this build serves. NULL for another word. */

@@ -1,12 +1,12 @@
-"""Communicators, plans and codecs of the library as objects. Memory is given as addresses; nothing here needs
+"""Communicators, plans, codecs and exact differences of the library as objects. Memory is given as addresses; nothing here needs
 PyTorch."""
 
 import ctypes
 import functools
 import weakref
 
-from zeropp.library import (ALL_GATHER_BYTES, EXCHANGE, Callbacks, CommOptions, Device, ErrorFeedback, PlanOptions,
-                            Traffic, Transport, check, load)
+from zeropp.library import (ALL_GATHER_BYTES, EXACT_WIDTHS, EXCHANGE, Callbacks, CommOptions, Device, ErrorFeedback,
+                            ExactShape, PlanOptions, Traffic, Transport, check, load)
 
 
 def _end(destroy, handle, _needed):
@@ -138,3 +138,28 @@ def encode(codec, dtype, device, values, count, image, stream=None):
 
 def decode(codec, dtype, device, image, count, values, stream=None):
     check(load().zpp_decode(codec.encode(), dtype, device, image, count, values, stream))
+
+
+class ExactDifferences:
+    """Of `count` 16-bit values to a copy (lib/c/zeropp.h says how). `escapes`, EXACT_WIDTHS numbers of 8 bytes, are the
+    largest of all ranks whose images travel together."""
+
+    def __init__(self, dtype, device, count):
+        self.dtype, self.device, self.size = dtype, device, count
+        size = ctypes.c_size_t()
+        check(load().zpp_exact_count_bytes(count, size))
+        self.count_bytes = size.value
+
+    def count(self, values, copy, counts, escapes, stream=None):
+        check(load().zpp_exact_count(self.dtype, self.device, values, copy, self.size, counts, escapes, stream))
+
+    def shape(self, escapes):
+        shape = ExactShape()
+        check(load().zpp_exact_shape_of(self.size, (ctypes.c_uint64 * EXACT_WIDTHS)(*escapes), shape))
+        return shape
+
+    def encode(self, values, copy, counts, shape, image, stream=None):
+        check(load().zpp_exact_encode(self.dtype, self.device, values, copy, self.size, counts, shape, image, stream))
+
+    def decode(self, images, number, shape, copies, stream=None):
+        check(load().zpp_exact_decode(self.dtype, self.device, images, number, self.size, shape, copies, stream))

@@ -80,6 +80,11 @@ class Traffic(ctypes.Structure):
                 ("algorithm", ctypes.c_char_p)]
 
 
+class ExactShape(ctypes.Structure):
+    _fields_ = [("width", ctypes.c_int), ("escapes", ctypes.c_uint64), ("bytes", ctypes.c_size_t)]
+
+
+EXACT_WIDTHS = 8
 HANDLE = ctypes.c_void_p
 SIGNATURES = {
     "zpp_comm_create": (ctypes.c_int, [ctypes.POINTER(CommOptions), ctypes.POINTER(Callbacks), ctypes.POINTER(HANDLE)]),
@@ -96,6 +101,15 @@ SIGNATURES = {
                                   ctypes.c_void_p, ctypes.c_void_p]),
     "zpp_decode": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t,
                                   ctypes.c_void_p, ctypes.c_void_p]),
+    "zpp_exact_count_bytes": (ctypes.c_int, [ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]),
+    "zpp_exact_count": (ctypes.c_int, [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
+                                       ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "zpp_exact_shape_of": (ctypes.c_int, [ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint64),
+                                          ctypes.POINTER(ExactShape)]),
+    "zpp_exact_encode": (ctypes.c_int, [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
+                                        ctypes.c_void_p, ctypes.POINTER(ExactShape), ctypes.c_void_p, ctypes.c_void_p]),
+    "zpp_exact_decode": (ctypes.c_int, [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t,
+                                        ctypes.POINTER(ExactShape), ctypes.c_void_p, ctypes.c_void_p]),
     "zpp_names": (ctypes.c_char_p, [ctypes.c_char_p]),
     "zpp_abi_version": (ctypes.c_int, []),
     "zpp_version": (ctypes.c_char_p, []),

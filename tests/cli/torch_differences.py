@@ -1,7 +1,7 @@
 # ctest: name=torch_differences timeout=600 labels=cli,torch processors=2
-"""weight_differences=: nodes keep copies of the weights, and only differences cross nodes, once after each change. With
-a codec that loses nothing FSDP2's bits stay; with int4 the copies are within the codec's bound, and equal on all nodes.
-Any change of a weight is seen, however it is made."""
+"""weight_differences= and weights="exact": nodes keep copies of the weights, and only differences cross nodes, once
+after each change. Exact ones keep FSDP2's bits; with int4 the copies are within the codec's bound, and equal on all
+nodes. Any change of a weight is seen, however it is made."""
 
 import gc
 import sys
@@ -20,8 +20,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import torch_models as models
 
-EXACT = {"weights": "none", "gradients": "none", "weight_differences": "none", "min_bytes": 0}
-INT4 = {**EXACT, "weight_differences": "int4:128"}
+EXACT = {"weights": "exact", "gradients": "none", "min_bytes": 0}
+INT4 = {**EXACT, "weights": "none", "weight_differences": "int4:128"}
 WIDTH = 64
 
 
@@ -68,6 +68,20 @@ def exact(node_size):
     return found
 
 
+def fifty_steps():
+    """Whether weights after 50 steps have the bits of FSDP2, and bytes between nodes of an exchange beside those of
+    whole weights: fewer bits where the learning rate is small."""
+    import zeropp.torch
+
+    plain, compressed = (models.make(4) for _ in range(2))
+    zeropp.torch.compress(compressed, node_size=2, **EXACT)
+    losses = [models.train(each, dist.get_rank(), steps=50, micro_steps=2) for each in (plain, compressed)]
+    rows = [row for row in zeropp.torch.report(compressed) if row.module == "blocks.0"]
+    sent = {row.phase: row.between_nodes / row.calls for row in rows if row.phase.startswith("exchange")}
+    equal = losses[0] == losses[1] and torch.equal(models.weights(plain), models.weights(compressed))
+    return equal, sent["exchange of differences"] / sent["exchange of weights"]
+
+
 def bounded(node_size):
     """How far what a forward computes with is from the weights, beside half a step of the largest difference, after
     each of some changes; and whether all ranks compute with the same bits."""
@@ -105,6 +119,44 @@ def sent(node_size, reshard):
     return count, {row.phase: (row.calls, row.between_nodes, row.codec) for row in rows
                    if row.module == "blocks.0" and row.phase != "reduce"}, rows.as_predicted, \
         sum(row.calls for row in rows if row.phase == "check of weights")
+
+
+def agreements():
+    """Messages of 3 steps by which ranks agree, where what fully_shard() wrapped last has no parameters of its own, and
+    where nothing wraps all blocks; after a forward that was interrupted too."""
+    import zeropp.torch
+
+    found = []
+    for wrapped in (True, False):
+        model = models.Model().to(ranks.DEVICE)
+        policy = MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16)
+        for part in (*model.blocks, model.head, *([model] if wrapped else [])):
+            fully_shard(part, mesh=init_device_mesh(ranks.DEVICE, (dist.get_world_size(),)), mp_policy=policy)
+        zeropp.torch.compress(model, node_size=2, **EXACT)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(model=model, optimizer=optimizer):
+            models.batch_loss(model, dist.get_rank()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        for _ in range(3):
+            step()
+        found.append(calls(model, "check of weights"))
+        if not wrapped:
+            handle = model.blocks[0].register_forward_pre_hook(interrupted)
+            try:
+                step()
+            except KeyboardInterrupt:
+                handle.remove()
+            before = calls(model, "check of weights")
+            for _ in range(3):
+                step()
+            found.append(calls(model, "check of weights") - before)
+    return found
 
 
 def changes():
@@ -174,7 +226,7 @@ def of_any_size():
     import zeropp.torch
 
     found = []
-    for dtype in (torch.bfloat16, torch.float32):
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
         model = zeropp.torch.compress(linear(dtype), node_size=2, **EXACT)
         for value in (1.0, 1e-9, -3.0, 1e-6):
             with torch.no_grad():
@@ -322,7 +374,9 @@ def refused():
 
     found = []
     for settings in ({"weight_differences": "int4:128", "frozen": "int8:256"}, {"weight_differences": "int9"},
-                     {"weight_differences": "int4:128", "node_size": 4}):
+                     {"weight_differences": "int4:128", "node_size": 4}, {"weight_differences": "none"},
+                     {"weights": "exact", "weight_differences": "int4:128"}, {"weights": "exact", "node_size": 4},
+                     {"weights": "exact", "frozen": "int8:256"}):
         model = models.make(4, frozen=True, adapters=True)
         try:
             zeropp.torch.compress(model, **{"node_size": 2, **settings})
@@ -336,8 +390,9 @@ def all_of_them():
     return {"exact": {size: exact(size) for size in (2, 1)}, "bounded": {size: bounded(size) for size in (2, 1)},
             "sent": {(size, reshard): sent(size, reshard) for size, reshard in ((2, True), (1, True), (2, 2))},
             **{function.__name__: function() for function in
-               (changes, of_any_size, over_nodes_in_backward, after_inference_mode, models_that_end, outside_of_forward,
-                updates_in_backward, with_int4, refreshed_and_replaced, refused)}}
+               (agreements, changes, fifty_steps, of_any_size, over_nodes_in_backward, after_inference_mode,
+                models_that_end, outside_of_forward, updates_in_backward, with_int4, refreshed_and_replaced,
+                refused)}}
 
 
 class Differences(unittest.TestCase):
@@ -353,6 +408,9 @@ class Differences(unittest.TestCase):
             for size, kinds in found["exact"].items():
                 self.assertEqual(kinds, dict.fromkeys(kinds, True), size)
             self.assertTrue(found["updates_in_backward"])
+            equal, share = found["fifty_steps"]
+            self.assertTrue(equal)
+            self.assertLess(share, 0.8)  # at a learning rate of 0.01
 
     def test_copies_are_within_the_bound_and_equal(self):
         for found in self.of_ranks:
@@ -376,11 +434,15 @@ class Differences(unittest.TestCase):
                 # A forward and a backward have one agreement each, of all modules.
                 self.assertLessEqual(checks, 2 * (3 * 4 + 2))
 
+    def test_ranks_agree_once_in_a_forward_and_once_in_a_backward(self):
+        # The first forward sends whole weights. Blocks that nothing wraps keep them for backward.
+        self.assertEqual(self.found["agreements"], [5, 2, 3])
+
     def test_every_change_is_seen(self):
         for found in self.of_ranks:
             self.assertTrue(found["changes"].pop("loaded"))
             self.assertEqual(found["changes"], dict.fromkeys(found["changes"], (True, 1)))
-            self.assertEqual(found["of_any_size"], [True] * 8)
+            self.assertEqual(found["of_any_size"], [True] * 12)
             self.assertTrue(found["over_nodes_in_backward"])
             self.assertTrue(found["after_inference_mode"])
             self.assertEqual(found["outside_of_forward"], [True] * 6)
@@ -394,10 +456,14 @@ class Differences(unittest.TestCase):
         self.assertEqual(self.found["models_that_end"], 0)
 
     def test_refused(self):
-        both, unknown, inside = self.found["refused"]
+        both, unknown, inside, none, twice, exact_inside, exact_frozen = self.found["refused"]
         self.assertIn("leave frozen= out", both)
         self.assertIn('weight_differences=\'int9\'', unknown)
         self.assertIn("no module shards its weights over several nodes", inside)
+        self.assertIn('weights="exact"', none)
+        self.assertIn("leave weight_differences='int4:128' out", twice)
+        self.assertIn("weights='exact' has no effect", exact_inside)
+        self.assertIn("leave frozen= out", exact_frozen)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch
 from zeropp import library
 from zeropp.library import UsageError
 from zeropp.torch import arguments
-from zeropp.torch.differences import Agreement, DifferenceAllGather
+from zeropp.torch.differences import Agreement, DifferenceAllGather, ExactAllGather
 from zeropp.torch.frozen import FrozenAllGather
 from zeropp.torch.hooks import CompressedAllGather, CompressedReduceScatter, Hook
 from zeropp.torch.param_groups import (all_frozen, has_several_ranks, is_sharded, only_group, param_groups,
@@ -144,7 +144,8 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     before the first forward. Another call with a part of the model gives that part all settings anew: what it does not
     name is the default again, node_size= and transport= too. All modules are compressed, or none. Returns `model`.
 
-    weights         codec of weight gathers that cross nodes (qwZ), or "none"
+    weights         codec of weight gathers that cross nodes (qwZ), or "none"; "exact" sends how weights differ from the
+                    node's copy, as weight_differences= does, without loss: the weights have the bits of plain FSDP2
     gradients       codec of gradient reductions (qgZ), or a pair: inside a node, between nodes
     inside_node     codec of weight gathers inside a node, such as those of reshard_after_forward=8 (hpZ)
     weight_differences
@@ -167,8 +168,17 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     Raises zeropp.library.UsageError for what cannot be, EnvironmentLacks for a PyTorch without the hooks."""
     arguments.model("compress()", model)
     pair = arguments.codec_pair("gradients", gradients)
+    exact = weights == "exact"
+    if exact:
+        if weight_differences is not None:
+            raise UsageError(f"weights=\"exact\" sends differences of its own: leave weight_differences="
+                             f"{weight_differences!r} out")
+        weights, weight_differences = "none", "exact"
+    elif weight_differences == "none":
+        raise UsageError('weight_differences="none" has no codec: weights="exact" sends differences without loss')
+    differences = "weights=" if exact else "weight_differences="
     settings = Settings(arguments.codec("weights", weights), pair, arguments.codec("inside_node", inside_node),
-                        None if weight_differences is None
+                        weight_differences if weight_differences is None or exact
                         else arguments.codec("weight_differences", weight_differences),
                         None if frozen is None else arguments.codec("frozen", frozen),
                         arguments.algorithm("all_gather_algorithm", all_gather_algorithm, "all_gather"),
@@ -187,16 +197,16 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     sharded_groups = [only_group(module) for _, module in chosen if is_sharded(module)]
     if weight_differences is not None:
         if frozen is not None:
-            raise UsageError("frozen= is not needed with weight_differences=, which sends nothing of weights that do "
-                             "not change: leave frozen= out")
+            raise UsageError(f"frozen= is not needed with {differences}{weight_differences!r}, which sends nothing of "
+                             "weights that do not change: leave frozen= out")
         if all(plans.communicators.inside_a_node(shard_group(group), group.device) for group in sharded_groups):
-            raise UsageError(f"weight_differences={weight_differences!r} has no effect: no module shards its weights "
+            raise UsageError(f"{differences}{weight_differences!r} has no effect: no module shards its weights "
                              "over several nodes: leave it out, or correct node_size=")
 
     def needs_compression(count):
         return count >= min_bytes
 
-    gather = (DifferenceAllGather if weight_differences is not None
+    gather = (ExactAllGather if exact else DifferenceAllGather if weight_differences is not None
               else FrozenAllGather if frozen is not None else CompressedAllGather)
     made = []
     for name, module in chosen:
@@ -214,7 +224,7 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     if frozen is not None:
         warn_of_frozen_without_replica(frozen, chosen)
     if weight_differences is not None:
-        plans.agreement = Agreement(roots_of([module for module, _ in made]))
+        plans.agreement = Agreement({model, *roots_of([module for _, module in wrapped])})
     # Nothing below is refused: all modules are compressed, or none.
     for _, module in left:  # report() tells them from what compress() did not see
         remember(module, getattr(module, "_zeropp_hooks", None))

@@ -1,21 +1,24 @@
 """Weight differences: every node keeps a copy of the weights, of which a rank holds the shards of its rail (the ranks
 with its number in their nodes). After a change the owner of a shard sends along the rail how it differs from the copy,
 and every rank of the rail adds that to its part. All other gathers stay inside the node, so that hpZ comes with it. What
-encoding loses is part of the next difference."""
+encoding loses is part of the next difference; exact differences lose nothing."""
 
 import torch
 import torch.distributed as dist
 
+from zeropp.collectives import ExactDifferences
+from zeropp.library import EXACT_WIDTHS, Device
 from zeropp.torch.hooks import CompressedAllGather, of_pytorch, require_contiguous
-from zeropp.torch.param_groups import only_group, parameters_of, shard_group
-from zeropp.torch.shared_plan import DTYPES, KeptTensor
+from zeropp.torch.param_groups import has_extension, only_group, part_to_gather, shard_group
+from zeropp.torch.process_groups import stream_of
+from zeropp.torch.shared_plan import DTYPES, KeptTensor, Sent
 
 BITS = {2: torch.int16, 4: torch.int32}  # by bytes of an element
 
 
 class Copy:
     """This rank's part of the node's copy of a module's weights: shape (nodes, elements of a shard). `sent`: the own
-    parameters at the last exchange, which say whether they have changed since."""
+    part at the last exchange, which says whether it has changed since; None where the copy itself says it."""
 
     def __init__(self, shards, sent):
         self.shards, self.sent = KeptTensor(shards), sent
@@ -25,47 +28,51 @@ class Copy:
 
 
 class Agreement:
-    """Ranks agree on which modules have changed weights, in one message for each forward and each backward of the roots
-    among the modules, since the host waits for it. Contents decide: a weight may change without a trace. Gathers
-    outside of both, such as those of unshard(), have an agreement of their own."""
+    """Ranks agree on which modules have changed weights, and how much, in one message for each forward of the model and
+    each backward, since the host waits for it. Contents decide: a weight may change without a trace. Gathers outside of
+    both, such as those of unshard(), have an agreement of their own. `modules`: those whose forward is one."""
 
-    def __init__(self, roots):
+    def __init__(self, modules):
         self.hooks = []
-        self._forward_calls = self._depth = 0
-        self._of, self._changed = None, {}  # the pass that was agreed on; {(hook, ranks): whether}, each used once
-        self._handles = [handle for root in roots for handle in
-                         (root.register_forward_pre_hook(self._begin, prepend=True),
-                          root.register_forward_hook(self._end, always_call=True))]
+        self._forward_calls, self._inside = 0, []  # of which modules a forward is under way, the outermost first
+        self._of, self._agreed = None, {}  # the pass that was agreed on; {(hook, ranks): numbers}, each used once
+        self._handles = [handle for module in modules for handle in
+                         (module.register_forward_pre_hook(self._begin, prepend=True),
+                          module.register_forward_hook(self._end, always_call=True))]
 
     def close(self):
         for handle in self._handles:
             handle.remove()
 
     @torch.compiler.disable
-    def _begin(self, *_):
-        self._depth += 1
-        self._forward_calls += 1
+    def _begin(self, module, _):
+        self._end(module)  # of a forward that was interrupted
+        if not self._inside:
+            self._forward_calls += 1
+        self._inside.append(module)
 
     @torch.compiler.disable
-    def _end(self, *_):
-        self._depth -= 1
+    def _end(self, module, *_):
+        if module in self._inside:
+            del self._inside[self._inside.index(module):]
 
-    def changed(self, hook, ranks):
+    def changes(self, hook, ranks):
+        """The largest numbers of all ranks that the hook's changes() has on one; zeros where no weight has changed."""
         backward = torch._C._current_graph_task_id()  # -1 outside of a backward
-        now = ("backward", backward) if backward != -1 else ("forward", self._forward_calls) if self._depth else None
+        now = ("backward", backward) if backward != -1 else ("forward", self._forward_calls) if self._inside else None
         if now is None:
             return self._ask([hook], ranks)[hook, ranks]
         if now != self._of:
-            self._of, self._changed = now, {}
-        if (hook, ranks) not in self._changed:
-            self._changed.update(self._ask([each for each in self.hooks if ranks in each.copies], ranks))
-        return self._changed.pop((hook, ranks))
+            self._of, self._agreed = now, {}
+        if (hook, ranks) not in self._agreed:
+            self._agreed.update(self._ask([each for each in self.hooks if ranks in each.copies], ranks))
+        return self._agreed.pop((hook, ranks))
 
     def _ask(self, hooks, ranks):
-        flags = torch.stack([hook.has_changed(ranks) for hook in hooks]).to(torch.int32)
-        dist.all_reduce(flags, group=ranks.group)
-        hooks[0].count_all_reduce("check of weights", flags, ranks, "agreement of ranks")
-        return {(hook, ranks): flag > 0 for hook, flag in zip(hooks, flags.tolist())}
+        numbers = torch.stack([hook.changes(ranks) for hook in hooks])
+        dist.all_reduce(numbers, dist.ReduceOp.MAX, group=ranks.group)
+        hooks[0].count_all_reduce("check of weights", numbers, ranks, "agreement of ranks")
+        return {(hook, ranks): agreed for hook, agreed in zip(hooks, numbers.tolist())}
 
 
 class DifferenceAllGather(CompressedAllGather):
@@ -93,35 +100,33 @@ class DifferenceAllGather(CompressedAllGather):
         communicators = self.plans.communicators
         ranks = communicators.ranks_of(group, input_tensor.device)
         of_owners = ranks is communicators.ranks_of(shard_group(only_group(self.module)), input_tensor.device)
-        if ranks.inside_a_node or not of_owners or self.why_left(ranks, ranks.size, input_tensor):
+        if (ranks.inside_a_node or not of_owners or self.why_left(ranks, ranks.size, input_tensor)
+                or has_extension(self.module)):
             return super().__call__(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
         rail = communicators.rail_of(ranks, input_tensor.device)
         copy = self.copies.get(ranks)
         if copy is None or not copy.fits(input_tensor):
             with torch.inference_mode(False):  # else the copy could not be changed outside of that mode
-                copy = self.copies[ranks] = Copy(self.whole(rail, input_tensor), self.parameters(input_tensor.dtype))
-        elif self.plans.agreement.changed(self, ranks):
-            self.add_differences(rail, input_tensor, copy.shards.used_here())
-            copy.sent = self.parameters(input_tensor.dtype)
+                copy = self.copies[ranks] = Copy(self.whole(rail, input_tensor), self.kept(input_tensor))
+        elif any(changes := self.plans.agreement.changes(self, ranks)):
+            self.add_differences(rail, input_tensor, copy.shards.used_here(), changes)
+            copy.sent = self.kept(input_tensor)
             copy.shards.written_here()
         self.gather_inside(ranks, copy.shards.used_here(), output_tensor)
         return None
 
-    def parameters(self, dtype):
-        """The own shards, as they are sent."""
-        return [each.to_local().detach().to(dtype, copy=True) for each in parameters_of(self.module)]
+    def kept(self, part):
+        return part.clone()
 
-    def has_changed(self, ranks):
-        """A flag on the device of the ranks, whether any bit of the own shards, as they are sent, is another."""
+    def changes(self, ranks):
+        """One number on the device of the ranks: 1 where any bit of the own part is another than it was sent."""
         copy = self.copies[ranks]
-        shards = copy.shards.used_here()  # after what wrote both
-        bits = BITS[shards.dtype.itemsize]
-        now = [each.to_local().detach().to(shards.dtype) for each in parameters_of(self.module)]
-        if [each.shape for each in now] != [each.shape for each in copy.sent]:
-            return torch.ones((), dtype=torch.bool, device=shards.device)
-        flags = [(a.view(bits) != b.view(bits)).any() for a, b in zip(now, copy.sent)]
-        return torch.stack(flags).any().to(shards.device)
+        bits = BITS[copy.shards.used_here().dtype.itemsize]  # after what wrote both
+        part = part_to_gather(self.module, copy.sent)
+        if part.numel() != copy.sent.numel():
+            return torch.ones(1, dtype=torch.int64, device=part.device)
+        return (part.view(bits) != copy.sent.view(bits)).any().view(1).to(torch.int64)
 
     def whole(self, rail, part):
         """The shards of the rail, sent whole in the codec of weights."""
@@ -130,12 +135,8 @@ class DifferenceAllGather(CompressedAllGather):
                         self.settings.transport == "torch")
         return shards
 
-    def add_differences(self, rail, part, shards):
-        """A value of the copy that is not finite counts as zero, so that the copy recovers with the weights. Without a
-        codec the weights go themselves: they are no larger, and a sum may be rounded."""
-        if self.settings.weight_differences == "none":
-            self.all_gather("exchange of differences", rail, "none", part, shards.view(-1))
-            return
+    def add_differences(self, rail, part, shards, changes):
+        """A value of the copy that is not finite counts as zero, so that the copy recovers with the weights."""
         kept = torch.nan_to_num(shards, 0.0, 0.0, 0.0)
         difference = part.float() - kept[rail.group.rank()]
         sums = torch.empty(shards.shape, dtype=torch.float32, device=part.device)
@@ -164,3 +165,48 @@ class DifferenceAllGather(CompressedAllGather):
             lambda: ranks.communicator.plan_all_gather(part.numel(), DTYPES[part.dtype], codec,
                                                        seed=self.settings.seed))
         self.run(plan, phase, codec, part, whole)
+
+
+class ExactAllGather(DifferenceAllGather):
+    """Differences of 16-bit patterns, in as few bits as all of them take (kernels/codec/exact.hpp): the copy has the
+    bits of the weights. Its changes() are counts of what does not fit each width, so that ranks agree on one size.
+    What changes after the agreement, and has no room, stays for the next one. Weights of 32 bits go as they are."""
+
+    def kept(self, part):
+        return None if part.itemsize == 2 else super().kept(part)
+
+    def changes(self, ranks):
+        shards = self.copies[ranks].shards.used_here()
+        if shards.dtype.itemsize != 2:
+            return super().changes(ranks).expand(EXACT_WIDTHS)
+        part = part_to_gather(self.module, shards)
+        if part.numel() != shards.shape[1]:
+            return torch.full((EXACT_WIDTHS,), shards.shape[1], device=shards.device)
+        return self.escapes(part, self.own(ranks, shards))[2]
+
+    def own(self, ranks, shards):
+        return shards[self.plans.communicators.rail_of(ranks, shards.device).group.rank()]
+
+    @staticmethod
+    def escapes(part, own):
+        """The differences, counts for their encoding, and what does not fit each width."""
+        differences = ExactDifferences(DTYPES[part.dtype], Device.CUDA if part.is_cuda else Device.HOST, part.numel())
+        counts = torch.empty(differences.count_bytes, dtype=torch.uint8, device=part.device)
+        escapes = torch.empty(EXACT_WIDTHS, dtype=torch.int64, device=part.device)
+        differences.count(part.data_ptr(), own.data_ptr(), counts.data_ptr(), escapes.data_ptr(), stream_of(part.device))
+        return differences, counts, escapes
+
+    def add_differences(self, rail, part, shards, changes):
+        if shards.dtype.itemsize != 2:
+            self.all_gather("exchange of differences", rail, "none", part, shards.view(-1))
+            return
+        own, stream = shards[rail.group.rank()], stream_of(part.device)
+        differences, counts, _ = self.escapes(part, own)
+        shape = differences.shape(changes)
+        image = torch.empty(shape.bytes, dtype=torch.uint8, device=part.device)
+        differences.encode(part.data_ptr(), own.data_ptr(), counts.data_ptr(), shape, image.data_ptr(), stream)
+        images = torch.empty(rail.size * shape.bytes, dtype=torch.uint8, device=part.device)
+        of_pytorch("all_gather_single", "all_gather_into_tensor")(images, image, group=rail.group)
+        differences.decode(images.data_ptr(), rail.size, shape, shards.data_ptr(), stream)
+        self.count("exchange of differences", "torch", "exact",
+                   Sent.of_ring((rail.size - 1) * shape.bytes, rail.inside_a_node))

@@ -4,6 +4,8 @@ version to version."""
 
 import sys
 
+import torch
+
 
 def param_groups(module):
     state = module._get_fsdp_state()
@@ -20,6 +22,23 @@ def only_group(module):
 def parameters_of(module):
     """The sharded parameters."""
     return [each.sharded_param for group in param_groups(module) for each in group.fsdp_params]
+
+
+@torch.no_grad()
+def part_to_gather(module, like):
+    """The own shards as FSDP2 gathers them, one after the other with their padding, in the type and on the device of
+    the tensor `like`."""
+    shards = [each._sharded_param_data for group in param_groups(module) for each in group.fsdp_params]
+    sizes = [each.numel() for each in shards]
+    part = torch.empty(sum(sizes), dtype=like.dtype, device=like.device)
+    torch._foreach_copy_(part.split(sizes), shards)
+    return part
+
+
+def has_extension(module):
+    """Whether a parameter says by itself what is gathered of it (fsdp_pre_all_gather)."""
+    return any(hasattr(each.sharded_param.to_local(), "fsdp_pre_all_gather")
+               for group in param_groups(module) for each in group.fsdp_params)
 
 
 def all_frozen(module):
