@@ -16,15 +16,28 @@ namespace {
 
 std::size_t blocks_of(std::size_t n) { return (n + kExactBlock - 1) / kExactBlock; }
 
-/// Codes of the group that begins with value `first`, zeros behind value n.
+/// Codes of the group that begins with value `first`, zeros behind value n. Loops without branches
+/// become vector code.
 template <class Value, class Copy>
 void group_codes(const Value* values, const Copy* copy, std::size_t first, std::size_t n,
                  std::uint32_t (&codes)[kGroup]) {
-  const std::size_t count = std::min<std::size_t>(kGroup, n - std::min(n, first));
-  for (std::size_t i = 0; i < kGroup; ++i) {
-    codes[i] =
-        i < count ? difference_code(pattern_as<Copy>(values[first + i]), copy[first + i].bits) : 0;
+  if (first + kGroup <= n) {
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      codes[i] = difference_code(pattern_as<Copy>(values[first + i]), copy[first + i].bits);
+    }
+    return;
   }
+  std::fill_n(codes, kGroup, 0U);
+  for (std::size_t i = 0; first + i < n; ++i) {
+    codes[i] = difference_code(pattern_as<Copy>(values[first + i]), copy[first + i].bits);
+  }
+}
+
+/// limit_codes(), where few groups have escapes.
+std::uint32_t limit_group(unsigned width, std::uint32_t (&codes)[kGroup]) {
+  std::uint32_t largest = 0;
+  for (const std::uint32_t code : codes) largest = std::max(largest, code);
+  return largest < (1U << width) - 1U ? 0U : limit_codes(width, codes);
 }
 
 /// body(values, copy) as arrays of their types.
@@ -49,18 +62,18 @@ void count(ConstView values, ConstView copy, std::byte* counts, Escapes* total, 
   auto* const by_block = reinterpret_cast<std::uint16_t*>(counts);
   with_arrays(values, copy, [&](const auto* from, const auto* base) {
     host_for("exact_count", blocks, [=](std::size_t block) {
-      std::uint16_t of_class[kWholeWidth + 1] = {};
+      std::uint32_t escapes[kExactWidths] = {};
       for (int g = 0; g < kGroupsOfBlock; ++g) {
         std::uint32_t codes[kGroup];
         group_codes(from, base, block * kExactBlock + static_cast<std::size_t>(g) * kGroup, n,
                     codes);
-        for (const std::uint32_t code : codes) ++of_class[class_of(code)];
+        for (unsigned w = 0; w < kExactWidths; ++w) {
+          const std::uint32_t escape = (2U << w) - 1U;
+          for (const std::uint32_t code : codes) escapes[w] += code >= escape ? 1U : 0U;
+        }
       }
-      unsigned wider = 0;
-      for (unsigned c = kWholeWidth; c > 0; --c) {
-        wider += of_class[c];
-        if (c <= kExactWidths)
-          by_block[(c - 1) * blocks + block] = static_cast<std::uint16_t>(wider);
+      for (unsigned w = 0; w < kExactWidths; ++w) {
+        by_block[w * blocks + block] = static_cast<std::uint16_t>(escapes[w]);
       }
     });
   });
@@ -108,7 +121,7 @@ void encode(ConstView values, ConstView copy, std::byte* counts, const ExactShap
         const std::size_t first = block * kExactBlock + static_cast<std::size_t>(g) * kGroup;
         std::uint32_t codes[kGroup];
         group_codes(from, base, first, n, codes);
-        for (std::uint32_t left = limit_codes(shape.width, codes); left != 0; left &= left - 1U) {
+        for (std::uint32_t left = limit_group(shape.width, codes); left != 0; left &= left - 1U) {
           const auto i = static_cast<std::size_t>(std::countr_zero(left));
           if (at < shape.escapes) {
             escapes[at++] = static_cast<std::uint16_t>(pattern_as<Copy>(from[first + i]));
@@ -144,14 +157,19 @@ void decode(ConstWireImages in, std::size_t images, std::size_t n, const ExactSh
       const std::size_t first = block * kExactBlock + static_cast<std::size_t>(g) * kGroup;
       std::uint32_t codes[kGroup];
       GroupCodes(shape.width, parts.values(), first).load(image, codes);
-      const std::uint32_t escaped = limit_codes(shape.width, codes);
-      for (std::size_t i = 0; i < kGroup && first + i < n; ++i) {
-        if ((escaped >> i & 1U) == 0) {
+      std::uint32_t left = limit_group(shape.width, codes);
+      if (first + kGroup <= n) {
+        for (std::size_t i = 0; i < kGroup; ++i) {
           copy[first + i] = static_cast<std::uint16_t>(value_of(codes[i], copy[first + i]));
-        } else {
-          copy[first + i] = at < shape.escapes ? escapes[at] : std::uint16_t{0};
-          ++at;
         }
+      } else {
+        for (std::size_t i = 0; first + i < n; ++i) {
+          copy[first + i] = static_cast<std::uint16_t>(value_of(codes[i], copy[first + i]));
+        }
+      }
+      for (; left != 0; left &= left - 1U, ++at) {
+        const std::size_t i = first + static_cast<std::size_t>(std::countr_zero(left));
+        if (i < n) copy[i] = at < shape.escapes ? escapes[at] : std::uint16_t{0};
       }
     }
   });

@@ -2,7 +2,6 @@
 // back ends share.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -38,15 +37,6 @@ ZEROPP_HD std::uint32_t difference_code(std::uint32_t value, std::uint32_t copy)
 ZEROPP_HD std::uint32_t value_of(std::uint32_t code, std::uint32_t copy) {
   const std::uint32_t difference = (code >> 1U) ^ (0U - (code & 1U));
   return pattern_of((monotone(copy) + difference) & 0xFFFFU);
-}
-
-/// The narrowest width in which a code is no escape, less one: floor(log2(code + 1)).
-ZEROPP_HD unsigned class_of(std::uint32_t code) {
-#ifdef __CUDA_ARCH__
-  return 31U - static_cast<unsigned>(__clz(static_cast<int>(code + 1U)));
-#else
-  return static_cast<unsigned>(std::bit_width(code + 1U)) - 1U;
-#endif
 }
 
 /// The pattern of a value as the copy's dtype has it.

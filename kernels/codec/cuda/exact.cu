@@ -259,6 +259,11 @@ __device__ __forceinline__ std::uint32_t before_in_warp(std::uint32_t value) {
   return sum - value;
 }
 
+/// floor(log2(code + 1)): a code escapes at widths up to its class.
+__device__ __forceinline__ unsigned class_of(std::uint32_t code) {
+  return 31U - static_cast<unsigned>(__clz(static_cast<int>(code + 1U)));
+}
+
 /// Adds 1 to the byte of class `first` .. first + 3 that `of` is, if it is one of them.
 __device__ __forceinline__ std::uint32_t in_byte(unsigned of, unsigned first) {
   return __funnelshift_lc(0U, 1U, (of - first) * 8U);  // shifts by 32 and more give 0
