@@ -2,6 +2,7 @@
 # What the studies on one host train: shapes, layouts, features, as flags of zpp_train; and how they start it. To be
 # sourced; the caller defines `fail`, which takes a message and ends, and sets
 #   gpus     the number of ranks; empty: becomes that of the GPUs
+#   backend  cuda or host
 #   machine  its name; empty: becomes the number and name of its GPUs
 # shellcheck disable=SC2034  # what is set here, the callers read
 
@@ -29,6 +30,7 @@ shape_flags() {  # SHAPE
       layers=40 hidden=6144 heads=48 seq=512 micro=1 shape_peers=fsdp2
       [ "$gpus" -lt 8 ] || shape_peers+=,hybrid
       ;;
+    17m) layers=4 hidden=512 heads=8 seq=32 micro=1 vocab=4096 shape_peers=fsdp2,hybrid ;; # for two cores and a slow network
     tiny) layers=2 hidden=64 heads=4 seq=32 micro=2 vocab=257 shape_peers=fsdp2,hybrid ;;
     *) fail "unknown shape '$1' (try --help)" ;;
   esac
@@ -37,17 +39,26 @@ shape_flags() {  # SHAPE
     --micro-batch-size "$micro" --vocab-size "$vocab")
 }
 
-# Ranks a node, and the environment in which nodes are emulated.
+# Ranks a node, and the environment in which nodes are emulated. The hosts of a network are nodes by themselves; the
+# counters of their interfaces lie beside the summary of a run.
 layout_flags() {  # LAYOUT
   node_size=$gpus declared=() environment=()
+    [ "$1" != node ] || return 0
+  [ $((gpus % 2)) -eq 0 ] || fail "$gpus ranks are not two nodes: --layouts node"
+  node_size=$((gpus / 2))
   case $1 in
-    node) return ;;
-    emulated) ;;
-    emulated-4x4) environment=(NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4) ;;
+    emulated) declared=(--node-size "$node_size") ;;
+    emulated-4x4)
+      declared=(--node-size "$node_size") environment=(NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4)
+      ;;
+    network-*)
+      [ "${backend:?}" = host ] || fail "layout '$1' is of ranks on the host: --backend host"
+      environment=(MASTER_ADDR=10.77.0.1 GLOO_SOCKET_IFNAME=eth0)
+      launch=(jobscripts/local/netns.py --hosts 2 --ranks-per-host "$node_size" --rate "${1#network-}"
+        --counters @JSON@.counters --)
+      ;;
     *) fail "unknown layout '$1' (try --help)" ;;
   esac
-  [ $((gpus % 2)) -eq 0 ] || fail "$gpus ranks are not two nodes: --layouts node"
-  node_size=$((gpus / 2)) declared=(--node-size "$node_size")
 }
 
 feature_flags() {  # FEATURE

@@ -4,9 +4,10 @@
 #
 # usage: jobscripts/local/train_shapes.sh [OPTION...] [-- FLAG...]
 #   --gpus N         ranks, a GPU each [all that nvidia-smi lists]
-#   --shapes LIST    of 124m,1.64b,6.86b,9.4b,18.7b,tiny [1.64b,6.86b,18.7b]
+#   --shapes LIST    of 124m,1.64b,6.86b,9.4b,18.7b,17m,tiny [1.64b,6.86b,18.7b]
 #   --layouts LIST   of node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 (the same with 4
-#                    threads x 4 sockets) [all]
+#                    threads x 4 sockets), network-RATE (2 emulated hosts of N/2 ranks, with --backend host; RATE as
+#                    of netns.py, 1gbit say) [the first three]
 #   --features LIST  of none, none-flat, none-2hop (other routes of ZeRO-3), qwz, hpz, qgz, qwz-qgz, all, and
 #                    differences (all with weight differences, where there are nodes) [none,qwz,hpz,qgz,all]
 #   --peers LIST     of fsdp2, hybrid (shard inside a node, replicate across; where there are nodes) and plain (one GPU,
@@ -49,8 +50,8 @@ read_options 'gpus shapes layouts features peers plugins repeat steps warmup lim
 [[ $repeat =~ ^[1-9][0-9]*$ ]] || fail "--repeat '$repeat' is no number of rounds"
 # What training needs beside the shape, by back end.
 case $backend in
-  cuda) transport=nccl peer_device=cuda ;;
-  host) transport=mpi peer_device=cpu ;;
+  cuda) transport=nccl plugin_transport=nccl peer_device=cuda ;;
+  host) transport=mpi plugin_transport=torch peer_device=cpu ;;
   *) fail "--backend is cuda or host, not '$backend'" ;;
 esac
 # shellcheck source=jobscripts/local/shapes.sh
@@ -94,14 +95,15 @@ plugin_arguments() {  # PLUGIN
   [[ $1 != *-compile ]] || plugin+=(--compile)
   [[ $1 != *-hpz* ]] || plugin+=(--reshard "$node_size")
   local name=${1%-compile}
+  arguments="\"transport\": \"$plugin_transport\""
   case ${name%-hpz} in
-    both) arguments='"transport": "nccl"' ;;
-    lanes) arguments='"transport": "nccl", "weights": "none", "gradients": "none"' ;;
-    differences) arguments='"transport": "nccl", "weight_differences": "int4:128"' ;;
-    exact) arguments='"transport": "nccl", "weights": "exact", "gradients": "int8:256"' ;;
+    both) ;;
+    lanes) arguments+=', "weights": "none", "gradients": "none"' ;;
+    differences) arguments+=', "weight_differences": "int4:128"' ;;
+    exact) arguments+=', "weights": "exact", "gradients": "int8:256"' ;;
     hybrid)
       plugin+=(--hybrid "$node_size")
-      arguments='"transport": "nccl", "gradients": ["none", "int4:128"]'
+      arguments+=', "gradients": ["none", "int4:128"]'
       ;;
     both-torch) arguments='"transport": "torch"' ;;
     *) fail "unknown plugin '$1' (try --help)" ;;

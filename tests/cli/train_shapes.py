@@ -17,7 +17,7 @@ FEATURES = "none,none-flat,none-2hop,qwz,hpz,qgz,qwz-qgz,all"
 PEERS = (
     "fsdp2,fsdp2-compile,fsdp2-recompute,fsdp2-prefetch,fsdp2-compile-prefetch,fsdp2-symm,fsdp2-compile-autotune,"
     "fsdp2-cudnn,fsdp2-pairs-root,fsdp2-keep,hybrid,hybrid-compile")
-PLUGINS = "both,lanes,both-torch,both-hpz,lanes-compile,both-hpz-compile"
+PLUGINS = "both,lanes,both-torch,both-hpz,lanes-compile,both-hpz-compile,differences,exact,hybrid"
 
 
 def read(path):
@@ -82,7 +82,8 @@ class TrainShapes(local_script.TestCase):
                                 "--plugins", PLUGINS)
         plain, *plugins, _ = commands
         self.assertEqual([("--compile" in command, option(command, "--reshard")) for command in plugins],
-                         [(False, None)] * 3 + [(False, "2"), (True, None), (True, "2")])
+                         [(False, None)] * 3 + [(False, "2"), (True, None), (True, "2")] + [(False, None)] * 3)
+        self.assertEqual([option(command, "--hybrid") for command in plugins], [None] * 8 + ["2"])
         for command in plugins:
             name, _, arguments = option(command, "--prepare").partition(" ")
             self.assertEqual(name, "zeropp.torch:compress")
@@ -91,7 +92,7 @@ class TrainShapes(local_script.TestCase):
                 self.assertEqual(option(command, flag), option(plain, flag))
         on_one_node = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "node", "--features", "",
                                    "--peers", "", "--plugins", PLUGINS)
-        self.assertEqual(len(on_one_node), 4, "hpZ on one node")
+        self.assertEqual(len(on_one_node), 4, "hpZ, and what is for several nodes, on one node")
 
     def test_variants_run_in_turn(self):
         """Each word of a peer's name is a flag of it, and rounds go through all peers, plugins and features."""
@@ -123,6 +124,20 @@ class TrainShapes(local_script.TestCase):
         for command in self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated-4x4"):
             self.assertIn("NCCL_SOCKET_NTHREADS=4", command)
             self.assertIn("NCCL_NSOCKS_PERTHREAD=4", command)
+
+    def test_emulated_hosts(self):
+        """Each command runs on them, and the counters of their interfaces lie beside its summary."""
+        commands = self.dry_run("--gpus", "4", "--backend", "host", "--shapes", "tiny", "--layouts", "network-1gbit",
+                                "--peers", "fsdp2", "--plugins", "exact", "--features", "all")
+        self.assertEqual(len(commands), 4)
+        for command in commands:
+            network = [option(command, name) for name in ("--hosts", "--ranks-per-host", "--rate")]
+            self.assertEqual(network, ["2", "2", "1gbit"])
+            self.assertEqual(option(command, "--counters"), option(command, "--json") + ".counters")
+            self.assertIsNone(option(command, "--node-size"))
+        done = self.script("--gpus", "4", "--layouts", "network-1gbit", "--dry-run", "--peers", "")
+        self.assertEqual(done.returncode, zpp.USAGE, done)
+        self.assertIn("--backend host", done.stderr)
 
     def test_times_a_tiny_model_and_reports_what_fails(self):
         if not zpp.OPEN_MPI:

@@ -36,7 +36,8 @@ LEGEND = """step: the median of the timed steps, the largest over ranks of each;
 order statistics.
 exposed: time in which compute waited for communication. GB across nodes: sent between nodes a step, counted over all
 ranks (10^9 bytes); predicted: the closed form. GB on lo: sent by the loopback interface a step, where emulated nodes
-meet; of zpp_train over the whole run, its start included. GiB a GPU: peak (zpp_train: of its buffers on rank 0).
+meet, or by the interfaces of emulated hosts; of zpp_train and of such hosts over the whole run, its start included.
+GiB a GPU: peak (zpp_train: of its buffers on rank 0).
 vs FSDP2, vs hybrid: speed-up over the fastest run of FSDP2 (on one GPU of PyTorch) that is not hybrid, and over the
 fastest with hybrid sharding, of all variants in the same table. A run with a CV above {unsteady:.0%} is unsteady: it
 counts only where all of them are.
@@ -132,6 +133,13 @@ def read_peer(row, summary, _):
     row.place = f"{ranks // size} x {size}{', emulated' if summary['emulated'] else ''}"
 
 
+def read_interfaces(row, counters, entry):
+    """What netns.py --counters wrote of emulated hosts, beside the summary."""
+    steps = int(entry["warmup"]) + len(row.seconds)
+    row.loopback = counters["total"]["sent_bytes"] / steps
+    row.place = f"{counters['hosts']} x {counters['ranks_per_host']}, emulated hosts, {counters['rate']}"
+
+
 def read_row(study, entry):
     row = Row(entry["name"], entry["kind"])
     code = int(entry["exit"])
@@ -142,6 +150,9 @@ def read_row(study, entry):
     try:
         with reading(path, "summary of a run", "run it again"):
             (read_zpp if row.kind == "zeropp" else read_peer)(row, json.loads(path.read_text()), entry)
+            interfaces = path.with_name(path.name + ".counters")
+            if interfaces.exists():
+                read_interfaces(row, json.loads(interfaces.read_text()), entry)
             row.times  # raises where no step is left
     except Problem as problem:
         row = Row(entry["name"], row.kind)
