@@ -1,7 +1,7 @@
 # ctest: name=torch_pytorch_suite timeout=7200 labels=oracle,torch processors=2
 """PyTorch's own tests of FSDP2 judge zeropp.torch. Each test of test_fully_shard_*.py runs on up to four ranks of this
-host over gloo: without zeropp (plain), with codecs none, bf16, and int8 and int4 (codecs). With none each test must
-give what it gives plain.
+host over gloo: without zeropp (plain), with codecs none, bf16, int8 and int4 (codecs), and exact weights. With none
+each test must give what it gives plain.
 
 ZEROPP_PYTORCH_TESTS names the folder of these files, test/distributed/_composable/fsdp in PyTorch's sources of the
 version that is installed. Words after the command choose tests whose names have one of them."""
@@ -44,7 +44,8 @@ RANKS = 4
 # compress()'s arguments, and how far values may be from those that a test expects: gloo sums in another order.
 MODES = {"plain": (None, 1e-3), "none": ({"weights": "none", "gradients": "none"}, 1e-3),
          "bf16": ({"weights": "bf16", "gradients": "bf16", "min_bytes": 0}, 0.3),
-         "codecs": ({"weights": "int8:256", "gradients": "int4:128", "min_bytes": 0}, 2.0)}
+         "codecs": ({"weights": "int8:256", "gradients": "int4:128", "min_bytes": 0}, 2.0),
+         "exact": ({"weights": "exact", "gradients": "none", "min_bytes": 0, "node_size": 2}, 1e-3)}
 
 
 def tests_run_on_cpus():
@@ -152,7 +153,7 @@ def run_one(test, mode, answer, log):
     unittest.TestSuite([test]).run(result)
     errors = [error for _, error in result.errors + result.failures]
     if errors:
-        refused = "UsageError" in errors[0] and "several meshes" in errors[0]
+        refused = "UsageError" in errors[0] and re.search("several meshes|has no effect", errors[0])
         answer.send(("refused" if refused else "fail", reason(errors[0]), errors[0]))
     elif result.skipped:
         answer.send(("skip", result.skipped[0][1], ""))
@@ -165,7 +166,7 @@ def run_one(test, mode, answer, log):
 
 def outcome(test, mode, limit, log):
     """(outcome, reason, error) of a test; "hang" where it takes more than `limit` seconds."""
-    if mode in ("bf16", "codecs") and isinstance(test, common_distributed.MultiThreadedTestCase):
+    if mode not in ("plain", "none") and isinstance(test, common_distributed.MultiThreadedTestCase):
         return "skip", "ranks are threads, whose process group sends nothing from rank to rank", ""
     mine, its = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=run_one, args=(test, mode, its, log))
