@@ -127,8 +127,9 @@ def load():
     try:
         loaded = ctypes.CDLL(str(path()))
     except OSError as error:
-        raise EnvironmentLacks(f"cannot load the library of zeropp: {error}: install the package again, or set "
-                               "ZEROPP_LIBRARY to the libzeropp_c.so of a build") from None
+        remedy = ("install PyTorch for CUDA, or nvidia-nccl-cu13" if "libnccl" in str(error) else
+                  "install the package again, or set ZEROPP_LIBRARY to the libzeropp_c.so of a build")
+        raise EnvironmentLacks(f"cannot load the library of zeropp: {error}: {remedy}") from None
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments

