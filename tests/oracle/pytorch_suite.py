@@ -45,7 +45,7 @@ RANKS = 4
 MODES = {"plain": (None, 1e-3), "none": ({"weights": "none", "gradients": "none"}, 1e-3),
          "bf16": ({"weights": "bf16", "gradients": "bf16", "min_bytes": 0}, 0.3),
          "codecs": ({"weights": "int8:256", "gradients": "int4:128", "min_bytes": 0}, 2.0),
-         "exact": ({"weights": "exact", "gradients": "none", "min_bytes": 0, "node_size": 2}, 1e-3)}
+         "exact": ({"weights": "exact", "gradients": "none", "min_bytes": 0}, 1e-3)}
 
 
 def tests_run_on_cpus():
