@@ -1,8 +1,9 @@
 # ctest: name=python_wheel timeout=900 labels=cli,nightly processors=2
 """Wheels of the Python package, built by pip in clean virtual environments of Python 3.11 and 3.12, repaired by
-auditwheel, which names the oldest glibc that they run on, and installed in others without compilers: they load, their codecs and closed forms compute, they need no MPI, HDF5, Kokkos or PyTorch, and without PyTorch
-`zeropp.torch` says what is missing. With ccache the second wheel takes the objects of the first, from another folder. A
-version of Python that this machine lacks is named and left out."""
+auditwheel, which names the oldest glibc that they run on, and installed in others without compilers: they load, their
+codecs and closed forms compute, they need no MPI, HDF5, Kokkos or PyTorch, and without PyTorch `zeropp.torch` says what
+is missing. With ccache the second wheel takes the objects of the first, from another folder. A version of Python that
+this machine lacks is named and left out."""
 
 import os
 import pathlib

@@ -159,6 +159,65 @@ def agreements():
     return found
 
 
+def changed_within_a_forward():
+    """What is said of weights that a forward changes after its first gather, as a momentum encoder's; and whether the
+    next step is that of FSDP2 again."""
+    import zeropp.torch
+
+    class Updating(models.Model):
+        scale = 1.0
+
+        def forward(self, x):
+            x = self.blocks[0](x)
+            with torch.no_grad():
+                for each in self.blocks[1].parameters():
+                    each.to_local().mul_(self.scale)
+            return self.head(self.blocks[1](x))
+
+    found = []
+    for settings in (EXACT, INT4):
+        torch.manual_seed(0)
+        model = Updating().to(ranks.DEVICE)
+        policy = MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16)
+        for part in (*model.blocks, model):
+            fully_shard(part, mesh=init_device_mesh(ranks.DEVICE, (dist.get_world_size(),)), mp_policy=policy)
+        zeropp.torch.compress(model, node_size=2, **settings)
+        models.batch_loss(model, dist.get_rank()).backward()
+        model.scale = 2.0
+        loss, said = models.batch_loss(model, dist.get_rank()), ""
+        try:
+            loss.backward()
+        except ValueError as error:
+            said = str(error)
+        found.append(said)
+    return found
+
+
+def interrupted():
+    """Whether weights that change after a forward that was interrupted are those that unshard() gathers."""
+    import zeropp.torch
+
+    model = models.make(4)
+    zeropp.torch.compress(model, node_size=2, **EXACT)
+    models.batch_loss(model, dist.get_rank()).backward()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    handle = model.blocks[1].register_forward_pre_hook(stop)
+    try:
+        models.batch_loss(model, dist.get_rank())
+    except KeyboardInterrupt:
+        handle.remove()
+    model.reshard()
+    block = model.blocks[2]
+    with torch.no_grad():
+        block.up.weight.to_local().mul_(2)
+    whole = block.up.weight.full_tensor()
+    block.unshard()
+    return torch.equal(block.up.weight, whole.bfloat16())
+
+
 def changes():
     """After each kind of change: whether a forward computes with the changed weights, on every rank; and how many
     exchanges it took."""
@@ -376,7 +435,8 @@ def refused():
     for settings in ({"weight_differences": "int4:128", "frozen": "int8:256"}, {"weight_differences": "int9"},
                      {"weight_differences": "int4:128", "node_size": 4}, {"weight_differences": "none"},
                      {"weights": "exact", "weight_differences": "int4:128"}, {"weights": "exact", "node_size": 4},
-                     {"weights": "exact", "frozen": "int8:256"}):
+                     {"weights": "exact", "frozen": "int8:256"}, {"weights": "exact", "inside_node": "int8:256"},
+                     {"weights": "EXACT"}, {"gradients": "exact"}):
         model = models.make(4, frozen=True, adapters=True)
         try:
             zeropp.torch.compress(model, **{"node_size": 2, **settings})
@@ -390,9 +450,9 @@ def all_of_them():
     return {"exact": {size: exact(size) for size in (2, 1)}, "bounded": {size: bounded(size) for size in (2, 1)},
             "sent": {(size, reshard): sent(size, reshard) for size, reshard in ((2, True), (1, True), (2, 2))},
             **{function.__name__: function() for function in
-               (agreements, changes, fifty_steps, of_any_size, over_nodes_in_backward, after_inference_mode,
-                models_that_end, outside_of_forward, updates_in_backward, with_int4, refreshed_and_replaced,
-                refused)}}
+               (agreements, changed_within_a_forward, interrupted, changes, fifty_steps, of_any_size,
+                over_nodes_in_backward, after_inference_mode, models_that_end, outside_of_forward,
+                updates_in_backward, with_int4, refreshed_and_replaced, refused)}}
 
 
 class Differences(unittest.TestCase):
@@ -447,6 +507,11 @@ class Differences(unittest.TestCase):
             self.assertTrue(found["after_inference_mode"])
             self.assertEqual(found["outside_of_forward"], [True] * 6)
 
+    def test_weights_that_change_within_a_forward_are_an_error(self):
+        for found in self.of_ranks:
+            self.assertEqual([said.split(":")[0] for said in found["changed_within_a_forward"]], ["blocks.1"] * 2)
+            self.assertTrue(found["interrupted"])
+
     def test_training_with_int4(self):
         plain, compressed = self.found["with_int4"]
         self.assertLess(abs(compressed - plain), 0.1 * plain)
@@ -456,7 +521,7 @@ class Differences(unittest.TestCase):
         self.assertEqual(self.found["models_that_end"], 0)
 
     def test_refused(self):
-        both, unknown, inside, none, twice, exact_inside, exact_frozen = self.found["refused"]
+        both, unknown, inside, none, twice, exact_inside, exact_frozen, *lossy = self.found["refused"]
         self.assertIn("leave frozen= out", both)
         self.assertIn('weight_differences=\'int9\'', unknown)
         self.assertIn("no module shards its weights over several nodes", inside)
@@ -464,6 +529,9 @@ class Differences(unittest.TestCase):
         self.assertIn("leave weight_differences='int4:128' out", twice)
         self.assertIn("weights='exact' has no effect", exact_inside)
         self.assertIn("leave frozen= out", exact_frozen)
+        self.assertIn("inside_node='int8:256' would lose", lossy[0])
+        self.assertIn('weights="exact"', lossy[1])
+        self.assertIn("gradients='exact'", lossy[2])
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ TEST(Exact, ImagesOfNoiseTouchNothingElse) {
   for (int turn = 0; turn < 3000; ++turn) {
     const std::size_t n = 1 + draw() % 3000;
     const ExactShape shape{1 + static_cast<unsigned>(draw()) % codec::kExactWidths, draw() % 40};
-    // Of its own allocation, so that a sanitizer sees what is read beyond it.
+    // An allocation of its own, so that a sanitizer sees what is read beyond it.
     std::vector<std::byte> image(exact_bytes(n, shape));
     for (std::byte& each : image) each = static_cast<std::byte>(draw());
     Patterns copies(n + 1, 0xA5A5);

@@ -20,6 +20,9 @@ def codec(argument, value):
     """`value`, where the library has such a codec and block size."""
     if not isinstance(value, str):
         raise UsageError(f"{argument}={value!r}: give the name of a codec, such as \"int8:256\", or \"none\"")
+    if value.lower() == "exact":
+        raise UsageError(f"{argument}={value!r}: it is weights=\"exact\" that sends weights without loss; no other "
+                         "argument takes it")
     try:
         image_bytes(value, library.Dtype.FP32, 1)
     except UsageError as error:

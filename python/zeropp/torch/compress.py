@@ -173,6 +173,8 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
         if weight_differences is not None:
             raise UsageError(f"weights=\"exact\" sends differences of its own: leave weight_differences="
                              f"{weight_differences!r} out")
+        if inside_node != "none":
+            raise UsageError(f"inside_node={inside_node!r} would lose what weights=\"exact\" keeps: leave it out")
         weights, weight_differences = "none", "exact"
     elif weight_differences == "none":
         raise UsageError('weight_differences="none" has no codec: weights="exact" sends differences without loss')

@@ -3,11 +3,13 @@ with its number in their nodes). After a change the owner of a shard sends along
 and every rank of the rail adds that to its part. All other gathers stay inside the node, so that hpZ comes with it. What
 encoding loses is part of the next difference; exact differences lose nothing."""
 
+import sys
+
 import torch
 import torch.distributed as dist
 
 from zeropp.collectives import ExactDifferences
-from zeropp.library import EXACT_WIDTHS, Device
+from zeropp.library import EXACT_WIDTHS, Device, UsageError
 from zeropp.torch.hooks import CompressedAllGather, of_pytorch, require_contiguous
 from zeropp.torch.param_groups import has_extension, only_group, part_to_gather, shard_group
 from zeropp.torch.process_groups import stream_of
@@ -18,23 +20,44 @@ BITS = {2: torch.int16, 4: torch.int32}  # by bytes of an element
 
 class Copy:
     """This rank's part of the node's copy of a module's weights: shape (nodes, elements of a shard). `sent`: the own
-    part at the last exchange, which says whether it has changed since; None where the copy itself says it."""
+    part at the last exchange, which says whether it has changed since; None where the copy itself says it. `stale`:
+    how many gathers since the last agreement found other weights than those that were sent."""
 
     def __init__(self, shards, sent):
         self.shards, self.sent = KeptTensor(shards), sent
+        self.stale = torch.zeros(1, dtype=torch.int64, device=shards.device)
 
     def fits(self, part):
         return (self.shards.tensor.shape[1], self.shards.tensor.dtype) == (part.numel(), part.dtype)
 
 
+def call_of_module():
+    """The frame in which PyTorch calls the module whose hook this is; None where it is compiled."""
+    frame = sys._getframe(2)
+    while frame is not None and not frame.f_code.co_filename.endswith("torch/nn/modules/module.py"):
+        frame = frame.f_back
+    return frame
+
+
+def has_ended(frame):
+    """Whether the frame is no longer executed."""
+    try:
+        if frame is not None:
+            frame.clear()
+    except RuntimeError:  # it cannot be cleared
+        return False
+    return frame is not None
+
+
 class Agreement:
     """Ranks agree on which modules have changed weights, and how much, in one message for each forward of the model and
     each backward, since the host waits for it. Contents decide: a weight may change without a trace. Gathers outside of
-    both, such as those of unshard(), have an agreement of their own. `modules`: those whose forward is one."""
+    both, such as those of unshard(), have an agreement of their own. `modules`: those whose forward is one. The next
+    agreement finds weights that changed after an agreement and before their gather, and raises an error."""
 
     def __init__(self, modules):
         self.hooks = []
-        self._forward_calls, self._inside = 0, []  # of which modules a forward is under way, the outermost first
+        self._forward_calls, self._inside = 0, []  # forwards that are under way: (module, frame), the outermost first
         self._of, self._agreed = None, {}  # the pass that was agreed on; {(hook, ranks): numbers}, each used once
         self._handles = [handle for module in modules for handle in
                          (module.register_forward_pre_hook(self._begin, prepend=True),
@@ -46,20 +69,26 @@ class Agreement:
 
     @torch.compiler.disable
     def _begin(self, module, _):
-        self._end(module)  # of a forward that was interrupted
-        if not self._inside:
+        if not self._is_inside():
             self._forward_calls += 1
-        self._inside.append(module)
+        self._inside.append((module, call_of_module()))
 
     @torch.compiler.disable
     def _end(self, module, *_):
-        if module in self._inside:
-            del self._inside[self._inside.index(module):]
+        while self._is_inside() and self._inside.pop()[0] is not module:
+            pass
+
+    def _is_inside(self):
+        """PyTorch calls no hook after a forward that KeyboardInterrupt ended."""
+        while self._inside and has_ended(self._inside[-1][1]):
+            self._inside.pop()
+        return bool(self._inside)
 
     def changes(self, hook, ranks):
         """The largest numbers of all ranks that the hook's changes() has on one; zeros where no weight has changed."""
         backward = torch._C._current_graph_task_id()  # -1 outside of a backward
-        now = ("backward", backward) if backward != -1 else ("forward", self._forward_calls) if self._inside else None
+        now = (("backward", backward) if backward != -1
+               else ("forward", self._forward_calls) if self._is_inside() else None)
         if now is None:
             return self._ask([hook], ranks)[hook, ranks]
         if now != self._of:
@@ -69,10 +98,18 @@ class Agreement:
         return self._agreed.pop((hook, ranks))
 
     def _ask(self, hooks, ranks):
-        numbers = torch.stack([hook.changes(ranks) for hook in hooks])
+        numbers = torch.stack([torch.cat([hook.changes(ranks), hook.copies[ranks].stale]) for hook in hooks])
         dist.all_reduce(numbers, dist.ReduceOp.MAX, group=ranks.group)
         hooks[0].count_all_reduce("check of weights", numbers, ranks, "agreement of ranks")
-        return {(hook, ranks): agreed for hook, agreed in zip(hooks, numbers.tolist())}
+        agreed = {(hook, ranks): found for hook, (*found, _) in zip(hooks, numbers.tolist())}
+        for hook in hooks:
+            hook.copies[ranks].stale.zero_()
+        for hook, found in zip(hooks, numbers.tolist()):
+            if found[-1]:
+                raise UsageError(f"{hook.name}: its weights changed in the middle of the last forward or backward, "
+                                 "which computed with those from before: change them before the model's forward, or "
+                                 "leave the module to PyTorch (exclude=)")
+        return agreed
 
 
 class DifferenceAllGather(CompressedAllGather):
@@ -113,7 +150,11 @@ class DifferenceAllGather(CompressedAllGather):
             self.add_differences(rail, input_tensor, copy.shards.used_here(), changes)
             copy.sent = self.kept(input_tensor)
             copy.shards.written_here()
-        self.gather_inside(ranks, copy.shards.used_here(), output_tensor)
+        shards = copy.shards.used_here()
+        bits = BITS[shards.dtype.itemsize]
+        sent = shards[rail.group.rank()] if copy.sent is None else copy.sent
+        copy.stale += (input_tensor.view(bits) != sent.view(bits)).any()
+        self.gather_inside(ranks, shards, output_tensor)
         return None
 
     def kept(self, part):
