@@ -42,8 +42,8 @@ shape_flags() {  # SHAPE
 # Ranks a node, and the environment in which nodes are emulated. The hosts of a network are nodes by themselves; the
 # counters of their interfaces lie beside the summary of a run.
 layout_flags() {  # LAYOUT
-  node_size=$gpus declared=() environment=()
-    [ "$1" != node ] || return 0
+  node_size=$gpus declared=() environment=() launch=("${on_this_host[@]}")
+  [ "$1" != node ] || return 0
   [ $((gpus % 2)) -eq 0 ] || fail "$gpus ranks are not two nodes: --layouts node"
   node_size=$((gpus / 2))
   case $1 in
@@ -82,4 +82,5 @@ split() { IFS=, read -ra list <<<"$1"; }  # into the array `list`
 # Root may start ranks too, in containers; a rank has one host thread.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
-launch=(mpirun -q -n "$gpus" --oversubscribe --bind-to none)
+on_this_host=(mpirun -q -n "$gpus" --oversubscribe --bind-to none)
+launch=("${on_this_host[@]}")

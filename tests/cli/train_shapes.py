@@ -135,6 +135,9 @@ class TrainShapes(local_script.TestCase):
             self.assertEqual(network, ["2", "2", "1gbit"])
             self.assertEqual(option(command, "--counters"), option(command, "--json") + ".counters")
             self.assertIsNone(option(command, "--node-size"))
+        mixed = self.dry_run("--gpus", "4", "--backend", "host", "--shapes", "tiny", "--layouts",
+                             "network-1gbit,emulated,node", "--peers", "", "--features", "none")
+        self.assertEqual([option(command, "--hosts") for command in mixed], ["2", None, None])
         done = self.script("--gpus", "4", "--layouts", "network-1gbit", "--dry-run", "--peers", "")
         self.assertEqual(done.returncode, zpp.USAGE, done)
         self.assertIn("--backend host", done.stderr)
