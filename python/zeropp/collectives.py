@@ -1,5 +1,5 @@
-"""Communicators, plans, codecs and exact differences of the library as objects. Memory is given as addresses; nothing here needs
-PyTorch."""
+"""Communicators, plans, codecs and exact differences of the library as objects. Memory is given as addresses; nothing
+here needs PyTorch."""
 
 import ctypes
 import functools

@@ -101,11 +101,12 @@ class Agreement:
         numbers = torch.stack([torch.cat([hook.changes(ranks), hook.copies[ranks].stale]) for hook in hooks])
         dist.all_reduce(numbers, dist.ReduceOp.MAX, group=ranks.group)
         hooks[0].count_all_reduce("check of weights", numbers, ranks, "agreement of ranks")
-        agreed = {(hook, ranks): found for hook, (*found, _) in zip(hooks, numbers.tolist())}
         for hook in hooks:
             hook.copies[ranks].stale.zero_()
-        for hook, found in zip(hooks, numbers.tolist()):
-            if found[-1]:
+        agreed = {}
+        for hook, (*found, stale) in zip(hooks, numbers.tolist()):  # the host waits here
+            agreed[hook, ranks] = found
+            if stale:
                 raise UsageError(f"{hook.name}: its weights changed in the middle of the last forward or backward, "
                                  "which computed with those from before: change them before the model's forward, or "
                                  "leave the module to PyTorch (exclude=)")

@@ -37,7 +37,7 @@ def part_to_gather(module, like):
 
 def has_extension(module):
     """Whether a parameter says by itself what is gathered of it (fsdp_pre_all_gather)."""
-    return any(hasattr(each.sharded_param.to_local(), "fsdp_pre_all_gather")
+    return any(hasattr(each._sharded_local_tensor, "fsdp_pre_all_gather")
                for group in param_groups(module) for each in group.fsdp_params)
 
 
