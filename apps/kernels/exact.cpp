@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "apps/kernels/entries.hpp"
 #include "apps/kernels/verdict.hpp"
@@ -30,9 +31,7 @@ struct Differences {
   std::size_t n;
   Values base;
 
-  [[nodiscard]] std::size_t blocks() const {
-    return (n + codec::kExactBlock - 1) / codec::kExactBlock;
-  }
+  [[nodiscard]] std::size_t blocks() const { return codec::exact_blocks(n); }
   [[nodiscard]] ExactShape shape() const { return {width, n / kEscapeEvery}; }
   [[nodiscard]] std::size_t image_bytes() const { return codec::exact_bytes(n, shape()); }
   [[nodiscard]] double value_bytes() const { return static_cast<double>(2 * n); }
@@ -51,77 +50,77 @@ struct Differences {
   [[nodiscard]] Array values() const {
     return {"values", n, dtype, [*this](View memory, std::size_t) { fill_values(memory); }};
   }
-
-  /// What the host makes of them.
-  struct OnHost {
-    Buffer values;
-    Buffer copy;
-    Buffer counts;
-    Buffer image;
-    Escapes total{};
-  };
-  [[nodiscard]] OnHost on_host() const {
-    OnHost made{Buffer(2 * n, MemoryKind::host), Buffer(2 * n, MemoryKind::host),
-                Buffer(codec::exact_count_bytes(n), MemoryKind::host),
-                Buffer(image_bytes(), MemoryKind::host)};
-    const auto& ops = codec::exact_ops(Backend::host);
-    const View from = made.values.view(n, dtype);
-    const View to = made.copy.view(n, dtype);
-    fill_values(from);
-    base.fill(to);
-    ops.count(from, to, made.counts.data(), &made.total, {});
-    ops.encode(from, to, made.counts.data(), shape(), made.image.data(), {});
-    return made;
-  }
 };
 
-/// An array of bytes, a multiple of four, that is a buffer of on_host() at first.
-Array bytes_array(std::string_view name, std::size_t bytes, const Differences& of,
-                  Buffer Differences::OnHost::*filled = nullptr) {
-  const std::size_t count = bytes / sizeof(float);
-  if (filled == nullptr) return {name, count};
-  return {name, count, Dtype::fp32, [of, filled](View memory, std::size_t) {
-            const Differences::OnHost made = of.on_host();
-            const Buffer& from = made.*filled;
-            std::copy_n(from.data(), memory.bytes(), static_cast<std::byte*>(memory.data));
+/// What the host makes of them, once for all sets and the check.
+struct OnHost {
+  explicit OnHost(const Differences& of)
+      : values(2 * of.n, MemoryKind::host),
+        counts(codec::exact_count_bytes(of.n), MemoryKind::host),
+        image(of.image_bytes(), MemoryKind::host) {
+    const Buffer copy(2 * of.n, MemoryKind::host);
+    const auto& ops = codec::exact_ops(Backend::host);
+    const View from = values.view(of.n, of.dtype);
+    const View to = copy.view(of.n, of.dtype);
+    Escapes total{};
+    of.fill_values(from);
+    of.base.fill(to);
+    ops.count(from, to, counts.data(), &total, {});
+    ops.encode(from, to, counts.data(), of.shape(), image.data(), {});
+  }
+
+  Buffer values;
+  Buffer counts;
+  Buffer image;
+};
+
+/// An array of bytes, a multiple of four, empty at first.
+Array bytes_array(std::string_view name, std::size_t bytes) {
+  return {name, bytes / sizeof(float)};
+}
+/// An array that is a buffer of `host` at first.
+Array filled_array(std::string_view name, const std::shared_ptr<const OnHost>& host,
+                   Buffer OnHost::*buffer) {
+  return {name, (*host.*buffer).bytes() / sizeof(float), Dtype::fp32,
+          [host, buffer](View memory, std::size_t) {
+            std::copy_n((*host.*buffer).data(), memory.bytes(),
+                        static_cast<std::byte*>(memory.data));
           }};
 }
 
 Problem count_of(const Differences& of, const codec::ExactOps& ops) {
-  return {
-      .work = {.read = 2 * of.value_bytes(),
-               .written = static_cast<double>(of.blocks() * codec::kExactWidths * 2),
-               .operations = kOperationsOfCode * static_cast<double>(of.n)},
-      .arrays = {of.values(), of.copy(), bytes_array("counts", codec::exact_count_bytes(of.n), of),
-                 bytes_array("total", sizeof(Escapes), of)},
-      .bind = [&ops](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
-        return [&set, &ops](StreamHandle stream) {
-          ops.count(set[0], set[1], static_cast<std::byte*>(set[2].data),
-                    static_cast<Escapes*>(set[3].data), stream);
-        };
-      },
-      .check =
-          [of](const Results& results) {
-            Escapes wanted{};
-            for (std::size_t i = 0; i < of.n; ++i) {
-              for (unsigned w = 1; w <= codec::kExactWidths; ++w) {
-                if (of.code(i) >= (1U << w) - 1U) ++wanted[w - 1];
-              }
-            }
-            Verdict verdict;
-            verdict.same_bytes(results[3], std::as_bytes(std::span(wanted)));
-            return verdict.text();
-          }};
+  return {.work = {.read = 2 * of.value_bytes(),
+                   .written = static_cast<double>(of.blocks() * codec::kExactWidths * 2),
+                   .operations = kOperationsOfCode * static_cast<double>(of.n)},
+          .arrays = {of.values(), of.copy(), bytes_array("counts", codec::exact_count_bytes(of.n)),
+                     bytes_array("total", sizeof(Escapes))},
+          .bind = [&ops](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
+            return [&set, &ops](StreamHandle stream) {
+              ops.count(set[0], set[1], static_cast<std::byte*>(set[2].data),
+                        static_cast<Escapes*>(set[3].data), stream);
+            };
+          },
+          .check =
+              [of](const Results& results) {
+                Escapes wanted{};
+                for (std::size_t i = 0; i < of.n; ++i) {
+                  for (unsigned w = 1; w <= codec::kExactWidths; ++w) {
+                    if (of.code(i) >= (1U << w) - 1U) ++wanted[w - 1];
+                  }
+                }
+                Verdict verdict;
+                verdict.same_bytes(results[3], std::as_bytes(std::span(wanted)));
+                return verdict.text();
+              }};
 }
 
 Problem encode_of(const Differences& of, const codec::ExactOps& ops) {
+  const auto host = std::make_shared<const OnHost>(of);
   return {.work = {.read = 2 * of.value_bytes() + static_cast<double>(2 * of.blocks()),
                    .written = static_cast<double>(of.image_bytes()),
                    .operations = kOperationsOfCode * static_cast<double>(of.n)},
-          .arrays = {of.values(), of.copy(),
-                     bytes_array("counts", codec::exact_count_bytes(of.n), of,
-                                 &Differences::OnHost::counts),
-                     bytes_array("image", of.image_bytes(), of)},
+          .arrays = {of.values(), of.copy(), filled_array("counts", host, &OnHost::counts),
+                     bytes_array("image", of.image_bytes())},
           .bind = [of, &ops](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
             return [&set, of, &ops](StreamHandle stream) {
               ops.encode(set[0], set[1], static_cast<std::byte*>(set[2].data), of.shape(),
@@ -129,19 +128,19 @@ Problem encode_of(const Differences& of, const codec::ExactOps& ops) {
             };
           },
           .check =
-              [of](const Results& results) {
+              [host](const Results& results) {
                 Verdict verdict;
-                verdict.same_bytes(results[3], of.on_host().image.span());
+                verdict.same_bytes(results[3], host->image.span());
                 return verdict.text();
               }};
 }
 
 Problem decode_of(const Differences& of, const codec::ExactOps& ops) {
+  const auto host = std::make_shared<const OnHost>(of);
   return {.work = {.read = static_cast<double>(of.image_bytes()) + of.value_bytes(),
                    .written = of.value_bytes(),
                    .operations = kOperationsOfCode * static_cast<double>(of.n)},
-          .arrays = {bytes_array("image", of.image_bytes(), of, &Differences::OnHost::image),
-                     of.copy()},
+          .arrays = {filled_array("image", host, &OnHost::image), of.copy()},
           .bind = [of, &ops](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
             return [&set, of, &ops](StreamHandle stream) {
               ops.decode({static_cast<const std::byte*>(set[0].data), of.image_bytes()}, 1, of.n,
@@ -149,9 +148,9 @@ Problem decode_of(const Differences& of, const codec::ExactOps& ops) {
             };
           },
           .check =
-              [of](const Results& results) {
+              [host](const Results& results) {
                 Verdict verdict;
-                verdict.same_bytes(results[1], of.on_host().values.span());
+                verdict.same_bytes(results[1], host->values.span());
                 return verdict.text();
               }};
 }

@@ -14,8 +14,6 @@ namespace zeropp::codec {
 
 namespace {
 
-std::size_t blocks_of(std::size_t n) { return (n + kExactBlock - 1) / kExactBlock; }
-
 /// Codes of the group that begins with value `first`, zeros behind value n. Loops without branches
 /// become vector code.
 template <class Value, class Copy>
@@ -33,11 +31,20 @@ void group_codes(const Value* values, const Copy* copy, std::size_t first, std::
   }
 }
 
-/// limit_codes(), where few groups have escapes.
-std::uint32_t limit_group(unsigned width, std::uint32_t (&codes)[kGroup]) {
+/// Limits the codes of a group to the escape, and returns which are escapes: bit i is value i. Many
+/// groups have none.
+std::uint32_t limit_codes(unsigned width, std::uint32_t (&codes)[kGroup]) {
+  const std::uint32_t escape = (1U << width) - 1U;
   std::uint32_t largest = 0;
   for (const std::uint32_t code : codes) largest = std::max(largest, code);
-  return largest < (1U << width) - 1U ? 0U : limit_codes(width, codes);
+  if (largest < escape) return 0;
+  std::uint32_t escaped = 0;
+  for (unsigned i = 0; i < kGroup; ++i) {
+    const bool escapes = codes[i] >= escape;
+    codes[i] = escapes ? escape : codes[i];
+    escaped |= static_cast<std::uint32_t>(escapes) << i;
+  }
+  return escaped;
 }
 
 /// body(values, copy) as arrays of their types.
@@ -58,7 +65,7 @@ void with_arrays(const ConstView& values, const ConstView& copy, const Body& bod
 void count(ConstView values, ConstView copy, std::byte* counts, Escapes* total, StreamHandle) {
   require_exact(values, copy, Backend::host);
   const std::size_t n = values.count;
-  const std::size_t blocks = blocks_of(n);
+  const std::size_t blocks = exact_blocks(n);
   auto* const by_block = reinterpret_cast<std::uint16_t*>(counts);
   with_arrays(values, copy, [&](const auto* from, const auto* base) {
     host_for("exact_count", blocks, [=](std::size_t block) {
@@ -121,7 +128,7 @@ void encode(ConstView values, ConstView copy, std::byte* counts, const ExactShap
         const std::size_t first = block * kExactBlock + static_cast<std::size_t>(g) * kGroup;
         std::uint32_t codes[kGroup];
         group_codes(from, base, first, n, codes);
-        for (std::uint32_t left = limit_group(shape.width, codes); left != 0; left &= left - 1U) {
+        for (std::uint32_t left = limit_codes(shape.width, codes); left != 0; left &= left - 1U) {
           const auto i = static_cast<std::size_t>(std::countr_zero(left));
           if (at < shape.escapes) {
             escapes[at++] = static_cast<std::uint16_t>(pattern_as<Copy>(from[first + i]));
@@ -157,7 +164,7 @@ void decode(ConstWireImages in, std::size_t images, std::size_t n, const ExactSh
       const std::size_t first = block * kExactBlock + static_cast<std::size_t>(g) * kGroup;
       std::uint32_t codes[kGroup];
       GroupCodes(shape.width, parts.values(), first).load(image, codes);
-      std::uint32_t left = limit_group(shape.width, codes);
+      std::uint32_t left = limit_codes(shape.width, codes);
       if (first + kGroup <= n) {
         for (std::size_t i = 0; i < kGroup; ++i) {
           copy[first + i] = static_cast<std::uint16_t>(value_of(codes[i], copy[first + i]));
@@ -178,15 +185,14 @@ void decode(ConstWireImages in, std::size_t images, std::size_t n, const ExactSh
 }  // namespace
 
 std::size_t exact_count_bytes(std::size_t n) {
-  const std::size_t blocks = blocks_of(n);
+  const std::size_t blocks = exact_blocks(n);
   return blocks * kExactWidths * sizeof(std::uint16_t) +
          (blocks / kScanTile + 1) * sizeof(std::uint32_t);
 }
 
 std::size_t exact_bytes(std::size_t n, const ExactShape& shape) {
-  constexpr std::size_t mask = kWireAlignment - 1;
   if (shape.width == 0) return 0;
-  if (shape.width == kWholeWidth) return (n * sizeof(std::uint16_t) + mask) & ~mask;
+  if (shape.width == kWholeWidth) return padded_bytes(n * sizeof(std::uint16_t));
   if (shape.width <= kExactWidths) return ExactParts::of(n, shape).bytes;
   throw std::invalid_argument("exact differences: a width of " + std::to_string(shape.width) +
                               " bits: it is 0 to 8, or 16");

@@ -19,6 +19,9 @@ namespace zeropp::codec {
 inline constexpr std::size_t kScanTile = 8192;
 inline constexpr int kGroupsOfBlock = static_cast<int>(kExactBlock) / kGroup;
 
+/// Blocks of n values.
+ZEROPP_HD std::size_t exact_blocks(std::size_t n) { return (n + kExactBlock - 1) / kExactBlock; }
+
 /// A pattern of 16 bits, of sign and magnitude, as an integer in the order of the numbers; -0 comes
 /// just before 0.
 ZEROPP_HD std::uint32_t monotone(std::uint32_t bits) {
@@ -57,28 +60,15 @@ struct ExactParts {
   std::size_t bytes;
 
   ZEROPP_HD static ExactParts of(std::size_t n, const ExactShape& shape) {
-    constexpr std::size_t mask = kWireAlignment - 1;
     ExactParts parts{};
-    parts.blocks = (n + kExactBlock - 1) / kExactBlock;
+    parts.blocks = exact_blocks(n);
     parts.offsets = parts.blocks * (kExactBlock / 8) * shape.width;
-    parts.escapes = parts.offsets + ((parts.blocks * sizeof(std::uint32_t) + mask) & ~mask);
-    parts.bytes = parts.escapes + ((shape.escapes * sizeof(std::uint16_t) + mask) & ~mask);
+    parts.escapes = parts.offsets + padded_bytes(parts.blocks * sizeof(std::uint32_t));
+    parts.bytes = parts.escapes + padded_bytes(shape.escapes * sizeof(std::uint16_t));
     return parts;
   }
   [[nodiscard]] ZEROPP_HD std::size_t values() const { return blocks * kExactBlock; }
 };
-
-/// Limits the codes of a group to the escape, and returns which are escapes: bit i is value i.
-ZEROPP_HD std::uint32_t limit_codes(unsigned width, std::uint32_t (&codes)[kGroup]) {
-  const std::uint32_t escape = (1U << width) - 1U;
-  std::uint32_t escaped = 0;
-  ZEROPP_UNROLL for (int i = 0; i < kGroup; ++i) {
-    const bool escapes = codes[i] >= escape;
-    codes[i] = escapes ? escape : codes[i];
-    escaped |= static_cast<std::uint32_t>(escapes) << static_cast<unsigned>(i);
-  }
-  return escaped;
-}
 
 /// Throws std::logic_error for what a table of `backend` cannot take.
 inline void require_exact(const ConstView& values, const ConstView& copy, Backend backend) {

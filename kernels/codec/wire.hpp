@@ -10,6 +10,12 @@ namespace zeropp::codec {
 
 inline constexpr std::size_t kWireAlignment = 16;
 
+/// The bytes of a part of an image, its padding included.
+ZEROPP_HD std::size_t padded_bytes(std::size_t bytes) {
+  constexpr std::size_t mask = kWireAlignment - 1;
+  return (bytes + mask) & ~mask;
+}
+
 struct WireShape {
   std::size_t blocks = 0;
   std::size_t payload_bytes = 0;  ///< before padding
@@ -23,13 +29,12 @@ struct WireShape {
 /// a scale of its own, an fp32 value and 12 zero bytes.
 ZEROPP_HD WireShape wire_shape(std::size_t n, std::size_t block, std::size_t bits,
                                std::size_t scale_bytes, bool scaled = false) {
-  constexpr std::size_t mask = kWireAlignment - 1;
   WireShape shape;
   shape.blocks = (n + block - 1) / block;
   shape.payload_bytes = (shape.blocks * block * bits + 7) / 8;
-  shape.scale_offset = (shape.payload_bytes + mask) & ~mask;
+  shape.scale_offset = padded_bytes(shape.payload_bytes);
   shape.scale_bytes = shape.blocks * scale_bytes;
-  shape.image_offset = shape.scale_offset + ((shape.scale_bytes + mask) & ~mask);
+  shape.image_offset = shape.scale_offset + padded_bytes(shape.scale_bytes);
   shape.bytes = shape.image_offset + (scaled && n > 0 ? kWireAlignment : 0);
   return shape;
 }

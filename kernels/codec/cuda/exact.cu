@@ -440,7 +440,7 @@ void count(ConstView values, ConstView copy, std::byte* counts, Escapes* total,
            StreamHandle stream) {
   require_exact(values, copy, Backend::cuda);
   zeropp::cuda::check(cudaMemsetAsync(total, 0, sizeof(Escapes), stream_of(stream)));
-  const std::size_t blocks = ExactParts::of(values.count, {}).blocks;
+  const std::size_t blocks = exact_blocks(values.count);
   if (blocks == 0) return;
   with_pair(values, copy, [&](const auto& pair) {
     count_escapes<<<zeropp::cuda::grid_for(blocks, kWarps), kThreads, 0, stream_of(stream)>>>(

@@ -27,10 +27,6 @@ def integers(shape):
     return [int(word) for word in re.findall(r"\d+", shape)]
 
 
-def padded(count):
-    return -(-count // 16) * 16
-
-
 def flat_bytes(row):
     """(read, written) of kernels on flat arrays; None of others."""
     kernel, codec, element = row["kernel"], row["variant"], BYTES[row["dtype"]]
@@ -49,7 +45,8 @@ def flat_bytes(row):
         return sizes[0] * image(before, n), image(after, n)
     if kernel.startswith("exact_"):
         blocks, width = -(-n // EXACT_BLOCK), integers(codec)[0]
-        image = EXACT_BLOCK // 8 * width * blocks + padded(4 * blocks) + padded(n // EXACT_ESCAPES * 2)
+        image = EXACT_BLOCK // 8 * width * blocks + wire.ceil_to(4 * blocks, 16) + \
+            wire.ceil_to(n // EXACT_ESCAPES * 2, 16)
         return {"exact_count": (4 * n, 16 * blocks), "exact_encode": (4 * n + 2 * blocks, image),
                 "exact_decode": (image + 2 * n, 2 * n)}[kernel]
     forms = {"copy": lambda: (n * element, n * element), "clear": lambda: (0, n * element),
