@@ -266,6 +266,30 @@ def frozen_with_the_head():
     return models.train(plain, rank, steps=4) == models.train(compressed, rank, steps=4)
 
 
+def slow_prefetch():
+    """Backward prefetches a frozen block's weights, which nobody uses. That gather still runs when the next micro-step
+    asks for memory."""
+    import zeropp.torch
+    from zeropp.torch.hooks import CompressedAllGather, current_backward
+
+    class SlowAllGather(CompressedAllGather):
+        def gather(self, *arguments):
+            if current_backward() is not None:
+                torch.cuda._sleep(100_000_000)  # cycles: some 50 ms
+            return super().gather(*arguments)
+
+    rank, world = dist.get_rank(), dist.get_world_size()
+    plain, compressed = (models.make(world, frozen=True) for _ in range(2))
+    zeropp.torch.compress(compressed, **LOSSLESS)
+    for module in compressed.blocks:
+        module._zeropp_hooks[0].__class__ = SlowAllGather
+    losses = []
+    for model in (plain, compressed):
+        losses.append(models.train(model, rank, micro_steps=2))
+        torch.cuda.synchronize()
+    return losses[0] == losses[1]
+
+
 def clipped():
     """clip_grad_norm_() finds the norm of plain FSDP2."""
     import zeropp.torch
@@ -424,6 +448,10 @@ class Compress(unittest.TestCase):
         self.assertNotIn(False, [row.as_predicted for row in rows], text)
         self.assertIn(True, [row.as_predicted for row in rows], text)
         self.assertGreater(sum(row.between_nodes for row in rows), 0, text)
+
+    @unittest.skipIf(ranks.DEVICE == "cpu", "streams are of GPUs: ZEROPP_TORCH_DEVICE=cuda")
+    def test_memory_of_a_prefetch_that_nobody_used(self):
+        self.assertEqual(ranks.run(2, 1, slow_prefetch), [True, True])
 
     def test_two_nodes_of_one_rank(self):
         for found in ranks.run(2, 1, on_two_nodes, timeout=300):

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from zeropp.collectives import ExactDifferences
 from zeropp.library import EXACT_WIDTHS, Device, UsageError
-from zeropp.torch.hooks import CompressedAllGather, of_pytorch, require_contiguous
+from zeropp.torch.hooks import CompressedAllGather, current_backward, of_pytorch, require_contiguous
 from zeropp.torch.param_groups import has_extension, only_group, part_to_gather, shard_group
 from zeropp.torch.process_groups import stream_of
 from zeropp.torch.shared_plan import DTYPES, KeptTensor, Sent
@@ -86,8 +86,8 @@ class Agreement:
 
     def changes(self, hook, ranks):
         """The largest numbers of all ranks that the hook's changes() has on one; zeros where no weight has changed."""
-        backward = torch._C._current_graph_task_id()  # -1 outside of a backward
-        now = (("backward", backward) if backward != -1
+        backward = current_backward()
+        now = (("backward", backward) if backward is not None
                else ("forward", self._forward_calls) if self._is_inside() else None)
         if now is None:
             return self._ask([hook], ranks)[hook, ranks]
@@ -134,13 +134,13 @@ class DifferenceAllGather(CompressedAllGather):
         self.copies.clear()
 
     @torch.no_grad()
-    def __call__(self, output_tensor, input_tensor, group, async_op=False):
+    def gather(self, output_tensor, input_tensor, group, async_op):
         communicators = self.plans.communicators
         ranks = communicators.ranks_of(group, input_tensor.device)
         of_owners = ranks is communicators.ranks_of(shard_group(only_group(self.module)), input_tensor.device)
         if (ranks.inside_a_node or not of_owners or self.why_left(ranks, ranks.size, input_tensor)
                 or has_extension(self.module)):
-            return super().__call__(output_tensor, input_tensor, group, async_op)
+            return super().gather(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
         rail = communicators.rail_of(ranks, input_tensor.device)
         copy = self.copies.get(ranks)

@@ -34,11 +34,11 @@ class FrozenAllGather(CompressedAllGather):
     def forget(self):
         self.replicas.clear()
 
-    def __call__(self, output_tensor, input_tensor, group, async_op=False):
+    def gather(self, output_tensor, input_tensor, group, async_op):
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
         if not all_frozen(self.module) or self.why_left(ranks, ranks.size, input_tensor):
             self.replicas.clear()
-            return super().__call__(output_tensor, input_tensor, group, async_op)
+            return super().gather(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
         count, dtype, codec = input_tensor.numel(), DTYPES[input_tensor.dtype], self.settings.frozen
         device, where = input_tensor.device, Device.CUDA if input_tensor.is_cuda else Device.HOST
@@ -47,7 +47,7 @@ class FrozenAllGather(CompressedAllGather):
         collectives.encode(codec, dtype, where, input_tensor.data_ptr(), count, image.data_ptr(), stream_of(device))
         replica = self.replicas.get(ranks)
         if self.changed_on_any(ranks, replica, image, count, dtype):
-            replica = self.replicas[ranks] = self.gather(ranks, image, count, dtype)
+            replica = self.replicas[ranks] = self.gather_images(ranks, image, count, dtype)
         images = replica.images.used_here()
         for rank, part in enumerate(output_tensor.view(ranks.size, count)):
             collectives.decode(codec, dtype, where, images[rank].data_ptr(), count, part.data_ptr(), stream_of(device))
@@ -65,7 +65,7 @@ class FrozenAllGather(CompressedAllGather):
         self.count_all_reduce("check of frozen weights", changed, ranks, "agreement of ranks")
         return changed.item() > 0
 
-    def gather(self, ranks, image, count, dtype):
+    def gather_images(self, ranks, image, count, dtype):
         images = torch.empty(ranks.size, image.numel(), dtype=torch.uint8, device=image.device)
         dist.all_gather_into_tensor(images.view(-1), image, group=ranks.group)
         sent = Sent.of_ring((ranks.size - 1) * image.numel(), ranks.inside_a_node)

@@ -2,6 +2,8 @@
 for one module each. Everything is enqueued on the current stream; they return None, for FSDP2 records an event after
 them."""
 
+import dataclasses
+
 import torch
 import torch.distributed as dist
 
@@ -105,6 +107,19 @@ def require_contiguous(what, *tensors):
         raise UsageError(f"{what}: memory that is not contiguous cannot be sent: leave the module out (exclude=)")
 
 
+@dataclasses.dataclass
+class GatherInBackward:
+    """Of FSDP2's: in which backward it was, and the event after it."""
+    backward: int
+    done: torch.cuda.Event
+
+
+def current_backward():
+    """A number for the backward that is under way; None outside of one."""
+    task = torch._C._current_graph_task_id()
+    return None if task == -1 else task
+
+
 def part_of_step(module):
     """"forward" or "backward", as FSDP2 keeps it for the module that gathers; "" where this version keeps it
     elsewhere."""
@@ -121,7 +136,26 @@ class CompressedAllGather(Hook):
     def is_installed(self):
         return only_group(self.module)._all_gather_comm is self
 
+    def allocate(self, size, *, dtype, device):
+        """FSDP2 calls it on the stream that fills this memory. The stream waits for the last gather of an earlier
+        backward: backward prefetches the weights of a module that it does not reach, such as a frozen block, and
+        PyTorch 2.9 and 2.11 reuse the memory of such a gather before it has ended (torch.Stream.wait_event does not
+        wait for a torch.cuda.Event there)."""
+        last = self.plans.last_in_backward
+        if last is not None and last.backward != current_backward():
+            torch.cuda.current_stream(device).wait_event(last.done)
+            self.plans.last_in_backward = None
+        return super().allocate(size, dtype=dtype, device=device)
+
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
+        work = self.gather(output_tensor, input_tensor, group, async_op)
+        if input_tensor.is_cuda and (backward := current_backward()) is not None:
+            done = torch.cuda.current_stream(input_tensor.device).record_event()
+            self.plans.last_in_backward = GatherInBackward(backward, done)
+        return work
+
+    def gather(self, output_tensor, input_tensor, group, async_op):
+        """What FSDP2 calls the object for; subclasses gather in other ways."""
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
         inside = ranks.inside_a_node
         codec = self.settings.inside_node if inside else self.settings.weights

@@ -93,6 +93,7 @@ class Plans:
     def __init__(self, communicators):
         self.communicators = communicators
         self.agreement = None  # of the ranks, on changed weights
+        self.last_in_backward = None  # a gather on GPUs
         self.made = {}
         self.users = 0
 
