@@ -119,3 +119,21 @@ zpp_status zpp_plan_traffic(const zpp_plan* made, zpp_traffic* traffic) {
     *traffic = made->value->traffic();
   });
 }
+
+zpp_status zpp_all_gather_bytes(zpp_comm* comm, void* parts, size_t bytes, void* stream,
+                                uint64_t* sent_inside_nodes, uint64_t* sent_between_nodes) {
+  return guarded([&] {
+    const char* const function = "zpp_all_gather_bytes";
+    require_given(comm, function, "comm");
+    require_given(sent_inside_nodes, function, "sent_inside_nodes");
+    require_given(sent_between_nodes, function, "sent_between_nodes");
+    if (bytes == 0) return;
+    require_given(parts, function, "parts");
+    comm::Bytes sent;
+    comm->groups.world
+        ->all_gather_in_place(static_cast<std::byte*>(parts), bytes, bytes, {stream}, sent)
+        ->wait({stream});
+    *sent_inside_nodes += sent.intra;
+    *sent_between_nodes += sent.inter;
+  });
+}

@@ -163,6 +163,13 @@ typedef struct zpp_traffic {
 } zpp_traffic;
 ZPP_API zpp_status zpp_plan_traffic(const zpp_plan* plan, zpp_traffic* traffic);
 
+/* All-gather of images whose length is known only when they are made: `bytes` of each rank, the
+ * same number on all; collective. The own lie at parts + rank * bytes, those of the others come to
+ * their places in the order of ranks, on `stream`. Adds what this rank sends to others to
+ * `sent_inside_nodes` and `sent_between_nodes`. */
+ZPP_API zpp_status zpp_all_gather_bytes(zpp_comm* comm, void* parts, size_t bytes, void* stream,
+                                        uint64_t* sent_inside_nodes, uint64_t* sent_between_nodes);
+
 /* A codec by itself, for replicas that are kept encoded. An image has zpp_image_bytes() bytes and
  * begins at a multiple of 16; decoding gives `count` elements of `dtype`. `device` as above. */
 ZPP_API zpp_status zpp_image_bytes(const char* codec, zpp_dtype dtype, size_t count, size_t* bytes);

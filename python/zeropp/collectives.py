@@ -90,6 +90,13 @@ class Communicator(_Owner):
                     codec_between_nodes=codec_between_nodes, algorithm=algorithm, scale=scale, seed=seed,
                     error_feedback=error_feedback)
 
+    def all_gather_bytes(self, parts, count, stream=None):
+        """`count` bytes of each rank, whose own lie at their place in `parts`, an address. Returns the bytes that this
+        rank sent inside nodes, and between them."""
+        sent = ctypes.c_uint64(), ctypes.c_uint64()
+        self.check(load().zpp_all_gather_bytes(self._handle, parts, count, stream, *sent))
+        return tuple(each.value for each in sent)
+
 
 class Plan(_Owner):
     """One collective of a fixed size and codec; Communicator.plan_*() make it. Its workspace is its own, so that runs

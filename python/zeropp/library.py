@@ -96,6 +96,8 @@ SIGNATURES = {
     "zpp_run": (ctypes.c_int, [HANDLE, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "zpp_plan_forget_errors": (ctypes.c_int, [HANDLE, ctypes.c_void_p]),
     "zpp_plan_traffic": (ctypes.c_int, [HANDLE, ctypes.POINTER(Traffic)]),
+    "zpp_all_gather_bytes": (ctypes.c_int, [HANDLE, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p,
+                                            ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64)]),
     "zpp_image_bytes": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]),
     "zpp_encode": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t,
                                   ctypes.c_void_p, ctypes.c_void_p]),

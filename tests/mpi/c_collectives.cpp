@@ -279,6 +279,44 @@ TEST(CCollectives, ReductionsAreThoseOverMpi) {
   }
 }
 
+/// Bytes that say where they come from.
+std::byte byte_of(std::size_t rank, std::size_t place) {
+  return static_cast<std::byte>(7 * rank + 13 * place + 1);
+}
+
+TEST(CCollectives, AnAllGatherOfBytesHasAnotherLengthInEveryCall) {
+  for (const int node_size : test::node_sizes()) {
+    Both both(node_size);
+    for (const std::size_t bytes : {0U, 1U, 16U, 1009U, 3U << 16U, 48U}) {
+      std::vector<std::byte> before(both.ranks() * bytes, std::byte{0xA5});
+      std::vector<std::byte> wanted(before.size());
+      for (std::size_t at = 0; at < wanted.size(); ++at) {
+        wanted[at] = byte_of(at / bytes, at % bytes);
+        if (at / bytes == both.rank()) before[at] = wanted[at];
+      }
+      const test::DeviceBytes parts(before);
+      const std::size_t sent_before = both.callbacks.bytes_sent;
+      std::uint64_t inside = 1000;
+      std::uint64_t between = 2000;
+      ASSERT_EQ(zpp_all_gather_bytes(both.comm.get(), parts.data(), bytes,
+                                     test::stream().handle().native, &inside, &between),
+                ZPP_OK)
+          << zpp_last_error();
+      ASSERT_EQ(parts.download(), wanted) << "node size " << node_size << ", " << bytes << " bytes";
+      const auto locals = static_cast<std::size_t>(node_size);
+      EXPECT_EQ(inside - 1000, (locals - 1) * bytes);
+      EXPECT_EQ(between - 2000, (both.ranks() - locals) * bytes);
+      EXPECT_EQ(both.callbacks.bytes_sent - sent_before,
+                over_nccl() ? 0 : inside - 1000 + between - 2000);
+    }
+    std::uint64_t sent = 0;
+    EXPECT_EQ(zpp_all_gather_bytes(both.comm.get(), nullptr, 16, nullptr, &sent, &sent), ZPP_USAGE);
+    EXPECT_EQ(zpp_all_gather_bytes(both.comm.get(), nullptr, 16, nullptr, nullptr, &sent),
+              ZPP_USAGE);
+    EXPECT_EQ(zpp_all_gather_bytes(nullptr, nullptr, 0, nullptr, &sent, &sent), ZPP_USAGE);
+  }
+}
+
 TEST(CCollectives, TheHopBetweenNodesHasACodecOfItsOwn) {
   for (const int node_size : test::node_sizes()) {
     Both both(node_size);

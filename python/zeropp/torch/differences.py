@@ -50,15 +50,16 @@ def has_ended(frame):
 
 
 class Agreement:
-    """Ranks agree on which modules have changed weights, and how much, in one message for each forward of the model and
-    each backward, since the host waits for it. Contents decide: a weight may change without a trace. Gathers outside of
-    both, such as those of unshard(), have an agreement of their own. `modules`: those whose forward is one. The next
-    agreement finds weights that changed after an agreement and before their gather, and raises an error."""
+    """Ranks agree on which modules have changed weights, and how much, in one message for each forward of the model,
+    since the host waits for it. Contents decide: a weight may change without a trace. Backward takes the weights of the
+    forward before. Gathers outside of both, such as those of unshard(), have an agreement of their own. `modules`: those
+    whose forward is one. The next agreement finds weights that changed after an agreement and before their last gather,
+    and raises an error."""
 
     def __init__(self, modules):
         self.hooks = []
         self._forward_calls, self._inside = 0, []  # forwards that are under way: (module, frame), the outermost first
-        self._of, self._agreed = None, {}  # the pass that was agreed on; {(hook, ranks): numbers}, each used once
+        self._of, self._agreed = None, {}  # the forward that was agreed on; {(hook, ranks): numbers}, each used once
         self._handles = [handle for module in modules for handle in
                          (module.register_forward_pre_hook(self._begin, prepend=True),
                           module.register_forward_hook(self._end, always_call=True))]
@@ -86,13 +87,10 @@ class Agreement:
 
     def changes(self, hook, ranks):
         """The largest numbers of all ranks that the hook's changes() has on one; zeros where no weight has changed."""
-        backward = current_backward()
-        now = (("backward", backward) if backward is not None
-               else ("forward", self._forward_calls) if self._is_inside() else None)
-        if now is None:
+        if not self._is_inside():
             return self._ask([hook], ranks)[hook, ranks]
-        if now != self._of:
-            self._of, self._agreed = now, {}
+        if self._forward_calls != self._of:
+            self._of, self._agreed = self._forward_calls, {}
         if (hook, ranks) not in self._agreed:
             self._agreed.update(self._ask([each for each in self.hooks if ranks in each.copies], ranks))
         return self._agreed.pop((hook, ranks))
@@ -107,9 +105,9 @@ class Agreement:
         for hook, (*found, stale) in zip(hooks, numbers.tolist()):  # the host waits here
             agreed[hook, ranks] = found
             if stale:
-                raise UsageError(f"{hook.name}: its weights changed in the middle of the last forward or backward, "
-                                 "which computed with those from before: change them before the model's forward, or "
-                                 "leave the module to PyTorch (exclude=)")
+                raise UsageError(f"{hook.name}: its weights changed between the last forward and its backward, or within "
+                                 "one of them, which computed with those from before: change them before the model's "
+                                 "forward, or leave the module to PyTorch (exclude=)")
         return agreed
 
 
@@ -147,7 +145,7 @@ class DifferenceAllGather(CompressedAllGather):
         if copy is None or not copy.fits(input_tensor):
             with torch.inference_mode(False):  # else the copy could not be changed outside of that mode
                 copy = self.copies[ranks] = Copy(self.whole(rail, input_tensor), self.kept(input_tensor))
-        elif any(changes := self.plans.agreement.changes(self, ranks)):
+        elif current_backward() is None and any(changes := self.plans.agreement.changes(self, ranks)):
             self.add_differences(rail, input_tensor, copy.shards.used_here(), changes)
             copy.sent = self.kept(input_tensor)
             copy.shards.written_here()
@@ -245,10 +243,9 @@ class ExactAllGather(DifferenceAllGather):
         own, stream = shards[rail.group.rank()], stream_of(part.device)
         differences, counts, _ = self.escapes(part, own)
         shape = differences.shape(changes)
-        image = torch.empty(shape.bytes, dtype=torch.uint8, device=part.device)
+        images = torch.empty(rail.size, shape.bytes, dtype=torch.uint8, device=part.device)
+        image = images[rail.group.rank()]
         differences.encode(part.data_ptr(), own.data_ptr(), counts.data_ptr(), shape, image.data_ptr(), stream)
-        images = torch.empty(rail.size * shape.bytes, dtype=torch.uint8, device=part.device)
-        of_pytorch("all_gather_single", "all_gather_into_tensor")(images, image, group=rail.group)
+        sent = rail.communicator.all_gather_bytes(images.data_ptr(), shape.bytes, stream)
         differences.decode(images.data_ptr(), rail.size, shape, shards.data_ptr(), stream)
-        self.count("exchange of differences", "torch", "exact",
-                   Sent.of_ring((rail.size - 1) * shape.bytes, rail.inside_a_node))
+        self.count("exchange of differences", "direct", "exact", Sent(1, *sent, 0, (rail.size - 1) * shape.bytes))
