@@ -17,11 +17,12 @@
 #                    fsdp2-compile-prefetch; or '' for none [auto: per shape]
 #   --repeat N       rounds of peers, plugins and features in turn [1]; behind the last one peers run once more, where
 #                    anything else ran
-#   --plugins LIST   of both (int8 weights and int4 gradients), lanes (no codec), both-torch (over PyTorch's process
-#                    groups), differences (of weights in int4, int4 gradients), exact (weights without loss, int8
-#                    gradients) and hybrid (hybrid sharding, int4 between nodes), of which the last three are for
-#                    several nodes; each also with -hpz (backward gathers inside a node, where nodes have several
-#                    ranks), -compile or -hpz-compile: FSDP2 with zeropp.torch.compress(), of the build's package [none]
+#   --plugins LIST   of both (int8 weights and int4 gradients), lanes (no codec), none (no codec, over PyTorch's process
+#                    groups), both-torch (over these), differences (of weights in int4, int4 gradients), exact (weights
+#                    without loss, int8 gradients) and hybrid (hybrid sharding, int4 between nodes), of which the last
+#                    three are for several nodes; each also with -hpz (backward gathers inside a node, where nodes have
+#                    several ranks), -compile or -hpz-compile: FSDP2 with zeropp.torch.compress(), of the build's
+#                    package [none]
 #   --steps N        timed steps [20; 6 for what sends 9.4b or 18.7b uncompressed between nodes]
 #   --warmup N       steps before them [5; there 2]
 #   --limit SECONDS  time limit of one command [300]
@@ -98,6 +99,7 @@ plugin_arguments() {  # PLUGIN
   arguments="\"transport\": \"$plugin_transport\""
   case ${name%-hpz} in
     both) ;;
+    none) arguments='"transport": "torch", "weights": "none", "gradients": "none"' ;;
     lanes) arguments+=', "weights": "none", "gradients": "none"' ;;
     differences) arguments+=', "weight_differences": "int4:128"' ;;
     exact) arguments+=', "weights": "exact", "gradients": "int8:256"' ;;

@@ -153,7 +153,7 @@ void Checkpoints::warn_of_exported(const checkpoint::Manifest& manifest,
   });
   for (const std::string& line : context_.control().gather(damage ? damage->what() : "")) {
     if (line.empty()) continue;
-    log::warn(line + "; the run goes on from the checkpoint, which is whole");
+    log::warn(line + "; the run resumes from the checkpoint, which is whole");
     return;
   }
 }

@@ -65,6 +65,21 @@ class Weights(zpp.TestCase):
                             "--load-weights", step / "model.safetensors")
         self.assertIn("resuming after step 4 of 5", result.stdout)
 
+    def test_damage_is_told_when_a_run_resumes(self):
+        """The run reads none of these files: it resumes, and warns."""
+        step, _ = self.exported(ranks=2)
+        kept = self.out / "checkpoints"
+        for name in ("config.json", "model.safetensors"):
+            with self.subTest(name):
+                whole = (step / name).read_bytes()
+                (step / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+                result = self.train(2, *EVALUATE, "--train-iters", 5, "--load", kept)
+                self.assertEqual(result.code, zpp.OK, result)
+                self.assertIn(name, result.stderr)
+                self.assertIn("the run resumes from the checkpoint", result.stderr)
+                (step / name).write_bytes(whole)
+        self.check_ok(self.train(2, *EVALUATE, "--train-iters", 5, "--load", kept))
+
     def test_what_is_refused(self):
         step, _ = self.exported(ranks=1)
         (self.out / "train.h5").unlink()  # so that any trace is one too many
