@@ -1,5 +1,4 @@
-"""Runs a script of examples/ on four ranks of this host, two to a node, over gloo: losses by step, and the rows of its
-report."""
+"""Runs a script of examples/ on ranks of this host over gloo: losses by step, and the rows of its report."""
 
 import os
 import pathlib
@@ -12,11 +11,11 @@ ON_CPUS = SOURCE / "tests" / "support" / "on_cpus.py"
 LOSS = re.compile(r"\bloss:? +([0-9.]+)|'loss': '?([0-9.]+)")
 
 
-def run(*words, folder=None, python_path=(), limit=500):
-    """What rank 0 of torchrun's script printed. Raises AssertionError with its output where a rank fails."""
+def run(*words, folder=None, python_path=(), limit=500, size=4):
+    """What rank 0 of torchrun's script printed, of `size`. Raises AssertionError with its output where a rank fails."""
     path = os.pathsep.join([*map(str, python_path), os.environ["PYTHONPATH"]])
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4",
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size),
          "--local-ranks-filter", "0",
          *map(str, words)], cwd=folder, capture_output=True, text=True, check=False, timeout=limit,
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
