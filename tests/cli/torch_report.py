@@ -15,6 +15,7 @@ ranks.with_torch()
 
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
 
 import torch_models as models
 
@@ -52,8 +53,6 @@ def again_for_a_part():
 
 
 def wrapped_later():
-    from torch.distributed.fsdp import fully_shard
-
     import zeropp.torch
 
     torch.manual_seed(0)
@@ -64,6 +63,22 @@ def wrapped_later():
     fully_shard(model)
     step(model)
     return shown(model), modules(model)
+
+
+def never_called():
+    """The report before and after a step that reads the weights of a wrapped head without calling it."""
+    import zeropp.torch
+
+    model = models.Model().to(ranks.DEVICE)
+    for part in (*model.blocks, model.head, model):
+        fully_shard(part)
+    zeropp.torch.compress(model, **FAST)
+    before = shown(model)
+    x = torch.ones(2, models.WIDTH, device=ranks.DEVICE)
+    for block in model.blocks:
+        x = block(x)
+    (x @ model.head.weight.full_tensor().T).sum().backward()
+    return before, shown(model)
 
 
 def without_compress():
@@ -110,7 +125,7 @@ def hosts_by_name(of_each):
 
 def what_it_says():
     return {function.__name__: function() for function in
-            (again_for_a_part, wrapped_later, without_compress, partly_modelled, wholly_modelled, replica)}
+            (again_for_a_part, wrapped_later, never_called, without_compress, partly_modelled, wholly_modelled, replica)}
 
 
 class Report(unittest.TestCase):
@@ -122,6 +137,10 @@ class Report(unittest.TestCase):
             text, named = found["wrapped_later"]
             self.assertEqual(named, ["(model)", *blocks[1:]], "without what is left to PyTorch, with what came later")
             self.assertRegex(text, r"\(model\) +all +torch +none +0 .*- +wrapped after compress\(\)")
+
+            before, after = found["never_called"]
+            self.assertNotIn("leave out", before)
+            self.assertIn("the sums leave out what PyTorch sends for head (never called)", after)
 
             for text in found["without_compress"]:
                 self.assertIn("zeropp.torch: this model is not compressed: call compress()", text)

@@ -108,16 +108,21 @@ def report(model):
     rows = Report()
     wrapped = wrapped_modules(arguments.model("report()", model))
     rows.compressed = any(hasattr(module, "_zeropp_hooks") for _, module in wrapped)
+    uncalled = []
     for name, module in wrapped if rows.compressed else ():
         shown, hooks = name or "(model)", getattr(module, "_zeropp_hooks", None)
         excluded = hooks is None and hasattr(module, "_zeropp_hooks")
         sent = [each for hook in hooks or () for each in hook.sent().items()]
         rows += [Row(shown, *of[:3], *dataclasses.astuple(each), of[3]) for of, each in sent]
         why = why_unseen(module, hooks, excluded)
+        if not (why or sent) and any(map(sends, param_groups(module))) and not has_whole(module):
+            uncalled.append((shown, "never called"))
         if why:
             rows.left_out.append((shown, why))
         if not excluded and (why or not sent and has_whole(module)):
             rows.append(Row(shown, "all", "torch", "none", 0, 0, 0, 0, 0, why or "one rank"))
+    if any(row.calls for row in rows):  # what reads weights without calling their module sends them, too
+        rows.left_out += uncalled
     return rows
 
 
