@@ -96,6 +96,7 @@ TEST_P(Feedback, LeavesWhatTheCodecLost) {
   for (const FeedbackShape& shape : feedback_shapes(codec.block())) {
     for (const float beta : kDecays) {
       for (const bool in_place : {false, true}) {
+        if (in_place && beta != kDecays[0]) continue;  // where the image lies is no matter of decay
         SCOPED_TRACE(testing::Message() << "decay " << beta << ", " << shape.layout.images
                                         << " images of " << shape.layout.slices << " slices of "
                                         << shape.layout.length << (in_place ? ", in place" : ""));

@@ -148,11 +148,11 @@ class DifferenceAllGather(CompressedAllGather):
         elif current_backward() is None and any(changes := self.plans.agreement.changes(self, ranks)):
             self.add_differences(rail, input_tensor, copy.shards.used_here(), changes)
             copy.sent = self.kept(input_tensor)
-            copy.shards.written_here()
         shards = copy.shards.used_here()
         bits = BITS[shards.dtype.itemsize]
         sent = shards[rail.group.rank()] if copy.sent is None else copy.sent
         copy.stale += (input_tensor.view(bits) != sent.view(bits)).any()
+        copy.shards.written_here()  # and what the copy has beside its shards
         self.gather_inside(ranks, shards, output_tensor)
         return None
 
