@@ -84,6 +84,8 @@ def refusals():
     for call, table in ((lambda **given: zeropp.torch.compress(models.make(1), **given), REFUSED),
                         (zeropp.torch.AllReduceState, REFUSED_BY_DDP)):
         found += [(arguments, words, *said(call, arguments)) for arguments, words in table]
+    for model, words in ((models.make(1), ["not compressed", "compress()"]), (None, ["NoneType", "torch.nn.Module"])):
+        found.append(("refresh()", words, *said(zeropp.torch.refresh, {"model": model})))
     return found
 
 

@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 
 from zeropp import collectives
-from zeropp.library import Device
+from zeropp.library import Device, UsageError
 from zeropp.torch import arguments
 from zeropp.torch.hooks import CompressedAllGather, require_contiguous
 from zeropp.torch.param_groups import all_frozen
@@ -75,9 +75,11 @@ class FrozenAllGather(CompressedAllGather):
 
 def refresh(model):
     """Forgets the replicas of frozen modules and the copies that weight differences are added to: the next forward
-    sends whole weights. Correct results do not need it."""
-    arguments.model("refresh()", model)
-    for module in model.modules():
-        for hook in getattr(module, "_zeropp_hooks", None) or ():
+    sends whole weights. Correct results do not need it. Raises UsageError where nothing of `model` is compressed."""
+    compressed = [module for module in arguments.model("refresh()", model).modules() if hasattr(module, "_zeropp_hooks")]
+    if not compressed:
+        raise UsageError("refresh(): this model is not compressed: call it after compress(), on the same model")
+    for module in compressed:
+        for hook in module._zeropp_hooks or ():
             hook.forget()
     return model
