@@ -125,7 +125,8 @@ def hosts_by_name(of_each):
 
 def what_it_says():
     return {function.__name__: function() for function in
-            (again_for_a_part, wrapped_later, never_called, without_compress, partly_modelled, wholly_modelled, replica)}
+            (again_for_a_part, wrapped_later, never_called, without_compress, partly_modelled, wholly_modelled,
+             replica)}
 
 
 class Report(unittest.TestCase):
