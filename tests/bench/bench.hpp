@@ -1,4 +1,4 @@
-// What the benches of this folder share: how their rows are written, and how they end.
+// Functions that the benches of this folder share: they write the rows and end the program.
 #pragma once
 
 #include <cstdio>

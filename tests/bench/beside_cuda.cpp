@@ -1,11 +1,11 @@
-// What products take while weights are gathered inside a node, and what gathers take meanwhile, by
-// NCCL's all-gather, by its messages and by copy engines; and what gathers and the exchanges of
-// reductions take beside each other, by messages and by copy engines:
+// Times of matrix products while weights are gathered inside a node, and of the gathers meanwhile:
+// by NCCL's all-gather, by its messages and by copy engines. Then times of gathers and of the
+// exchanges of reductions beside each other, by messages and by copy engines:
 //   mpirun -n N bench_beside_cuda [OUT.json]
-// The product is one of a block 6144 wide on 512 tokens, in bf16, again and again; a sample lasts
-// as long as some gathers of one size, with as many products beside them as take that long alone.
-// Rates count the bytes that a rank sends. What a planned cluster calls node_links.copies_gb_per_s
-// and copies_gpu_share (inputs/clusters/README.md).
+// The product is that of a block 6144 wide on 512 tokens, in bf16, and is repeated. A sample lasts
+// as long as some gathers of one size; beside them run as many products as take that long alone.
+// Rates count the bytes that a rank sends. The results give node_links.copies_gb_per_s and
+// copies_gpu_share of a planned cluster (inputs/clusters/README.md).
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -68,7 +68,7 @@ class Products {
   std::size_t turn_ = 0;
 };
 
-/// What one stream does, again and again.
+/// The operation that one stream repeats.
 struct Line {
   const Stream& stream;
   std::function<void()> begin;

@@ -1,9 +1,9 @@
-// What ranks of a node and what rails carry over NCCL, all of them at once and in both directions:
+// Rates of the ranks of a node and of rails over NCCL, all at once and in both directions:
 //   mpirun -n N bench_rails_cuda NODE_SIZE [OUT.json]
 // Every rank sends a message of so many bytes to each other rank of its group and receives one. A
 // sample is the time of the slowest rank, of kSamples; the rate counts the bytes that a rank sends.
-// Rails with 1 to 8 lanes (lib/comm/lanes.hpp): what zeropp.rail_lanes should be on a network, and
-// the floor of a step whose bytes across nodes are known.
+// Rails are measured with 1 to 8 lanes (lib/comm/lanes.hpp). The rates show the best
+// zeropp.rail_lanes on a network, and the least time of a step whose bytes across nodes are known.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -11,13 +11,13 @@ import zpp
 LIBRARY = zpp.BIN.parent / "lib" / "libzeropp_c.so"
 NEEDED = {"libc.so.6", "libm.so.6", "libgomp.so.1", "libnccl.so.2"}
 LOADER = re.compile(r"ld-linux-[\w-]+\.so\.\d")
-# What NCCL has had since 2.19, the version of PyTorch 2.2: a wheel serves processes that hold an older NCCL than its
-# own.
+# Functions that NCCL has had since 2.19, the version of PyTorch 2.2: a wheel also serves processes that hold an older
+# NCCL than its own.
 NCCL = {"AllGather", "AllReduce", "Broadcast", "CommAbort", "CommDestroy", "CommFinalize", "CommGetAsyncError",
         "CommInitRankConfig", "GetErrorString", "GetLastError", "GetUniqueId", "GetVersion", "GroupEnd",
         "GroupStart", "MemAlloc",
         "MemFree", "Recv", "ReduceScatter", "Send"}
-# Before glibc 2.34 libraries of their own.
+# Separate libraries before glibc 2.34.
 PARTS_OF_GLIBC = {"libpthread.so.0", "libdl.so.2", "librt.so.1"}
 
 

@@ -44,8 +44,8 @@ RUNS = {
 }
 
 
-# What is changed, into what, and what the reason names: root attributes by their name, attributes of a group
-# as "group@name", columns as "group/name[row]" and "group/name" (all rows), or "group" cut to so many rows.
+# The changed entry, its new value, and what the reason names. Entries are root attributes by name, attributes of a
+# group as "group@name", columns as "group/name[row]" and "group/name" (all rows), or "group" cut to so many rows.
 CHANGES = [
     ("collectives/calls[0]", 1, "calls is 1"),
     ("collectives/logical_bytes[0]", 0, "logical_bytes is 0"),

@@ -1,6 +1,6 @@
 # ctest: name=contract7_restart cuda=mpi,nccl labels=cli timeout=450 processors=4
-"""Training that stops and goes on gives the bits of training that does not: at the same number of ranks; and the same
-losses, to tolerance, at another number or stage. What is damaged is not gone on from."""
+"""Training that stops and resumes at the same number of ranks gives the bits of training that does not stop. At another
+number of ranks or stage it gives the same losses, to tolerance. No run resumes from a damaged checkpoint."""
 
 import hashlib
 import json
@@ -93,7 +93,7 @@ class Restart(zpp.TestCase):
                            "--gradient-accumulation-steps", "2", apart=True)
 
     def test_with_offload(self):
-        """Of the optimizer: the checkpoint is that of a run without, which goes on from it as well."""
+        """Offload of the optimizer changes no byte of the checkpoint: a run without offload resumes from it too."""
         offload = ["--offload-optimizer", "cpu", "--offload-optimizer-ratio", 0.6, "--offload-piece-size", 1000]
         self.check_restart(*BITS, *offload)
         self.run_to(8, *BITS)
@@ -103,8 +103,8 @@ class Restart(zpp.TestCase):
         self.assertEqual(self.bits()[0], whole, "the parameters are others")
 
     def test_with_offload_to_files(self):
-        """Master, states and weights come from a checkpoint into files, and from there into one that a run without goes
-        on from."""
+        """Master, states and weights are read from a checkpoint into files, and saved from the files into a checkpoint
+        from which a run without offload resumes."""
         offload = ["--sub-group-size", 1000]
         for of in ("optimizer", "param"):
             offload += [f"--offload-{of}", "nvme", f"--offload-{of}-nvme-path", self.folder]
@@ -116,8 +116,8 @@ class Restart(zpp.TestCase):
         self.assertEqual(self.bits()[0], whole, "the parameters are others")
 
     def test_with_moments_in_less_than_fp32(self):
-        """As they are kept: at the same number of ranks the bits go on, offloaded or not. Another number reads them
-        too."""
+        """Moments are saved in the type in which they are kept. At the same number of ranks the resumed run has equal
+        bits, offloaded or not. Another number of ranks reads them too."""
         offload = ["--offload-optimizer-ratio", 0.6, "--offload-piece-size", 1024, "--offload-optimizer"]
         in_files = [*offload, "nvme", "--offload-optimizer-nvme-path", self.folder]
         for moments in ("bf16", "int8"):
@@ -138,8 +138,8 @@ class Restart(zpp.TestCase):
                 self.assertEqual(self.trace()[0]["first_step"], 10)
 
     def test_between_moments_of_every_kind(self):
-        """Those of another kind are rounded to this run's, which a warning says, and training goes on nearly as it
-        would."""
+        """Moments of another type are rounded to the type of this run, which a warning says; losses stay close to the
+        losses of training that does not stop."""
         self.run_to(6, "--deterministic")
         expected = self.bits()[1][4:]
         for saved, moments in (("fp32", "bf16"), ("fp32", "int8"), ("bf16", "int8"), ("int8", "fp32"),
@@ -159,7 +159,7 @@ class Restart(zpp.TestCase):
                            "--gradient-codec-intra", "int4:128+sr")
 
     def test_in_the_middle_of_a_schedule(self):
-        """Of the rate: the checkpoint lies where it rises, and where it falls."""
+        """The checkpoint lies where the learning rate rises, and where it falls."""
         for begin, words in ((2, ["--lr-warmup-iters", "5"]), (4, ["--lr-warmup-iters", "2"])):
             with self.subTest(begin=begin):
                 self.kept = self.out / f"checkpoints-{begin}"
@@ -176,7 +176,7 @@ class Restart(zpp.TestCase):
                 self.assertEqual(checked.code, zpp.OK, checked)
 
     def test_in_fp16_where_the_loss_scale_moves(self):
-        """The state of the scale goes on, its windows included, and what error feedback keeps of it."""
+        """The state of the loss scale is resumed, its windows included, and so are the errors of error feedback."""
         words = ["--deterministic", *zpp.ALL_FEATURES, "--fp16", "--error-feedback", "both",
                  "--initial-scale-power", "14", "--hysteresis", "1",
                  "--loss-scale-window", "3"]
@@ -225,7 +225,8 @@ class Restart(zpp.TestCase):
         self.assertEqual(checked.code, zpp.OK, checked)
 
     def test_error_feedback_of_other_ranks_begins_anew(self):
-        """Their errors have as many bytes each, in another order. Those of another type have others."""
+        """The errors of other ranks have the same number of bytes each, in another order. Errors of another type have
+        other bytes."""
         feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]
         self.run_to(2, *feedback, "--micro-batch-size", 2, *self.save())
         for words, ranks in ((["--micro-batch-size", 4], 2), (["--micro-batch-size", 2, "--node-size", 2], 4),

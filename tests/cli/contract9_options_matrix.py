@@ -1,7 +1,7 @@
 # ctest: name=contract9_options_matrix cuda=mpi,nccl labels=cli timeout=900 processors=4
 """No combination of options silently does something else: every pair of values of any two options is run.
-What cannot work ends with exit code 2 and one line that names the reason; everything else shows in its trace
-that what was asked for is what ran. And every option changes something, or is known to change nothing."""
+A combination that cannot work ends with exit code 2 and one line that names the reason. The trace of every other run
+shows that the requested options ran. And every option changes something, or is known to change nothing."""
 
 import json
 import tempfile
@@ -355,7 +355,7 @@ NEUTRAL = {
     "--aio-single-submit": None, "--no-aio-overlap-events": None, "--update-in-backward": None,
 }
 ON_FILES = {"--offload-optimizer": "nvme", "--offload-optimizer-nvme-path": FILES}
-# What a flag needs to be in effect: it is compared with a run that has these alone.
+# Flags that a flag needs to have an effect: its run is compared with a run that has these alone.
 NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {"--weight-decay": "0.3"},
          "--model-persistence-threshold": {"--param-persistence-threshold": "1000000"},
          "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
@@ -394,7 +394,7 @@ NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {
             if flag.startswith("--adaptive-bits-")}}
 
 
-# What one rank takes of BASE, and a word of the line that refuses a flag there.
+# Flags of BASE that one rank takes. REFUSED_ALONE: part of the line that refuses a flag on one rank.
 ALONE = {flag: value for flag, value in BASE.items() if flag not in ("--node-size", "--zero-hpz-partition-size")}
 REFUSED_ALONE = {"--adaptive-bits": "would have no effect on 1 rank",
                  "--zero-hpz-partition-size": "the 1 ranks of a node",

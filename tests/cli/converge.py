@@ -1,6 +1,6 @@
 # ctest: name=converge labels=cli timeout=300 processors=4
-"""zpp_converge runs a matrix of settings and seeds, keeps each run as it ends, goes on where a job was ended, and
-writes one trace; a matrix that means nothing is refused with a line that says where."""
+"""zpp_converge runs a matrix of settings and seeds, keeps each run when it ends, resumes after an ended job, and writes
+one trace. A matrix without a meaning is refused with a line that names the place."""
 
 import copy
 import json
@@ -198,7 +198,7 @@ class Converge(zpp.TestCase):
 
     def ended_after_two_runs(self, matrix):
         """(Result, number of runs that are kept) of a job that a signal ends; its runs get longer where a busy machine
-        lets the job end before the signal comes. Of sources that were changed, runs are kept for one executable."""
+        lets the job end before the signal comes. Runs of changed sources are kept for one executable."""
         for steps in (60, 600):
             shutil.rmtree(self.out, ignore_errors=True)
             matrix["base"]["zeropp"]["train_steps"] = steps

@@ -1,6 +1,6 @@
 # ctest: name=converge_text timeout=120 labels=cli,nightly processors=4
-"""The matrices on a corpus of tokens, with a small model in place of theirs: they run on teams of one rank and of
-several, weights and gradients of a single rank go through the codecs, and the flags of corpus.json name the data."""
+"""The matrices on a corpus of tokens, with a small model instead of theirs. They run on teams of one rank and of
+several ranks. Weights and gradients of a single rank pass through the codecs. corpus.json's flags name the data."""
 
 import json
 import shutil

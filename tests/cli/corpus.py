@@ -108,7 +108,7 @@ class Corpus(unittest.TestCase):
         self.assertEqual(trained.code, zpp.OK, trained)
 
     def test_packages(self):
-        """A package as dpkg-deb makes it, in place of those that apt-get would download."""
+        """A package that dpkg-deb makes is used instead of the packages that apt-get would download."""
         tree, tools = self.folder / "tree", self.folder / "tools"
         (tree / "DEBIAN").mkdir(parents=True)
         (tree / "usr/share").mkdir(parents=True)

@@ -7,7 +7,7 @@ import shlex
 
 import zpp
 
-# What neither the number of steps nor the text changes.
+# Columns that neither the number of steps nor the text changes.
 COMPARED = ("configuration", "weights", "gradients", "bytes/step", "predicted", "vs flat", "vs two-level")
 
 

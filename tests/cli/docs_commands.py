@@ -1,7 +1,7 @@
 # ctest: name=docs_commands timeout=600 labels=cli,nightly processors=4
-"""The commands in README and docs/. A block of language `sh` is run, block after block in one folder a page, for one
-step where it trains; before a block that is not run, a comment says why: <!-- not run: REASON -->. Of those every flag
-has to exist."""
+"""The commands in README and docs/. The blocks of language `sh` of a page are run one after another in one folder, and
+train for one step. A comment before a block that is not run gives the reason: <!-- not run: REASON -->. Every flag in
+such a block has to exist."""
 
 import json
 import re

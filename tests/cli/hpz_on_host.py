@@ -1,7 +1,8 @@
 # ctest: name=hpz_on_host cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""hpZ's secondary copy in the memory of the host (--hpz-device cpu): the parameters of runs with the copy on the
-device, traces that the independent checker takes, memory by its closed forms, checkpoints that either place goes on
-from, what was changed is found, and what is wrong is refused with one line."""
+"""hpZ's secondary copy in the memory of the host (--hpz-device cpu). The parameters equal the parameters of runs with
+the copy on the device; the independent checker accepts the traces and finds changes in them; memory follows its closed
+forms; a run with the copy in either place resumes from a checkpoint of the other; wrong flags are refused with one
+line."""
 
 import json
 import shutil

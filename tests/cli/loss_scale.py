@@ -1,7 +1,7 @@
 # ctest: name=loss_scale labels=cli timeout=120 processors=2
-"""zpp_train in fp16: the dynamic loss scale falls until gradients fit and training goes on; at its minimum training
-ends, says why, and leaves an INVALID trace; the loss is that of fp32, nearly, and two precisions at once are
-refused."""
+"""zpp_train in fp16: the dynamic loss scale falls until gradients fit, and training continues. At the minimum of the
+scale training ends, gives the reason, and leaves an INVALID trace. The loss is close to the loss in fp32, and two
+precisions at once are refused."""
 
 import zpp
 

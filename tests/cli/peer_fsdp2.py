@@ -125,7 +125,7 @@ class Peer(zpp.TestCase):
         """Gathers and reductions of each way to group weights, and the losses, which it does not change. Prefetched are
         groups that are gathered when the first block begins: the embedding's, the block's own, and those ahead of
         it."""
-        # Groups: embedding, four blocks, norm and head. Those of the blocks and of the embedding are gathered twice.
+        # Groups: embedding, four blocks, norm and head. The blocks and the embedding are gathered twice.
         cases = ((["--lr", "0.0001"], 11, 6, 2, "FSDP2"), (["--keep-weights"], 6, 6, 2, "FSDP2, keep weights"),
                  (["--blocks-per-group", "2"], 7, 4, 2, "FSDP2, 2 blocks a group"),
                  (["--root-group"], 9, 5, 2, "FSDP2, root group"),

@@ -82,8 +82,8 @@ class Calibrate(zpp.TestCase):
                              "a column is missing": lambda file: file["results"].__delitem__("time"),
                              "a matrix": lambda file: self.replaced(file["results"], "time", [[1.0]]),
                              "lengths differ": lambda file: self.replaced(file["results"], "time", [1.0]),
-                             "text in place of numbers": lambda file: self.replaced(file["results"], "time",
-                                                                                    [b"x"] * len(file["results/time"])),
+                             "text instead of numbers": lambda file: self.replaced(file["results"], "time",
+                                                                                   [b"x"] * len(file["results/time"])),
                              "no rank": lambda file: file.__delitem__("ranks")}.items():
             with self.subTest(name):
                 broken = self.folder / "broken.h5"

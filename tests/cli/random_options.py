@@ -29,7 +29,7 @@ JOBS = 2
 FIXED = {"zeropp.train_steps", "zeropp.backend", "zeropp.transport", "zeropp.data.path", "zeropp.checkpoint.load",
          "zeropp.checkpoint.weights"}
 MOST = {"elements": 10**6, "bytes": 2**30, "ranks": 8, "steps": 5, "tokens": 600}  # by unit
-# What changes no bit of a deterministic run: the words that are added to those of a set.
+# Words that change no bit of a deterministic run; they are added to the words of a set.
 PAIRS = {"again": [], "hpZ off": ["--zero-hpz-partition-size", "1"],
          "hpZ on the host": ["--zero-hpz-partition-size", "2", "--hpz-device", "cpu"],
          "no overlap": ["--no-overlap-comm"],
@@ -180,7 +180,7 @@ class OptionSet:
                 f"{changed}")
 
     def play(self):
-        """(outcomes, what is wrong): a set that is refused goes on without the option that the error names."""
+        """(outcomes, what is wrong): a refused set is tried again without the option that the error names."""
         outcomes = []
         while True:
             end = self.judge(self.options)

@@ -1,8 +1,8 @@
 # ctest: name=resident_differences cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""Weight differences at stages 1 and 2 in zpp_train, where they are added to the weights that every rank holds: bytes,
-memory and checkpoints are those of the closed forms, all ranks end with the same weights, tampering with what says so
-is found, a run that goes on from its checkpoint has the bits of one that does not, at another stage too, and what is
-wrong is refused with one line."""
+"""Weight differences at stages 1 and 2 in zpp_train, where they are added to the weights that every rank holds. Bytes,
+memory and checkpoints follow the closed forms; all ranks end with the same weights, and a change to the entries that
+say so is found; a run that resumes from its checkpoint, also at another stage, has the bits of a run that does not
+stop; wrong flags are refused with one line."""
 
 import shutil
 
@@ -40,7 +40,7 @@ ANEW = "weight differences begin anew with whole weights"
 
 
 def flags(*words):
-    """Those of all runs, but what `words` say otherwise, and these."""
+    """The flags of all runs and `words`; a flag in `words` replaces the common one."""
     own = dict(zip(VALUES[::2], VALUES[1::2]))
     kept = [word for flag, value in own.items() if flag not in words for word in (flag, value)]
     return [*SWITCHES, *kept, *words]

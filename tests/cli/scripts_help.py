@@ -10,7 +10,7 @@ import zpp
 
 
 def head_of(path):
-    """The lines of the comment behind the first line, without the words for other programs."""
+    """The lines of the comment after the first line, without the lines for other programs."""
     lines = []
     for line in path.read_text().splitlines()[1:]:
         if line != "#" and not line.startswith("# "):

@@ -208,7 +208,7 @@ class Runs(Base):
         self.assertEqual(self.missing(study), {"run": "the study has changed since it ran"})
 
     def test_checkpoints(self):
-        """A run that was cut off goes on from what it saved; those of other flags are not gone on from."""
+        """A run that was cut off resumes from its checkpoint, but not from a checkpoint of other flags."""
         def run(seed):
             self.assertEqual(self.run_one(self.study(flags=[*TINY, "--train-iters", "4", "--seed", seed],
                                                      save_interval=2), 0).returncode, 0)
@@ -283,7 +283,7 @@ class Runs(Base):
         self.assertFalse(self.alive(), "a rank is left")
 
     def test_time_limit_of_a_run_that_saves(self):
-        """It is asked to save by USR1; its code is that of a run which goes on when it is started again."""
+        """USR1 asks the run to save; its exit code says that it resumes when it is started again."""
         study = self.study(time_limit=2, save_interval=0)
         for at_usr1, code, text in (("exit 85", zpp.REQUEUE, "and the run saved where it stands: start it again"),
                                     ("exit 3", 124, "and the run did not end when it was asked to save: set a larger "

@@ -1,7 +1,7 @@
 # ctest: name=torch_arguments timeout=120 labels=cli,torch
-"""What compress() and AllReduceState() cannot take, and what would have no effect, is refused in one line that names
-the argument and what it takes; no other exception comes out of them. What they take in several forms means the same in
-each."""
+"""compress() and AllReduceState() refuse an argument that they cannot take or that would have no effect, in one line
+that names the argument and what it takes; they raise no other exception. An argument that has several forms means the
+same in each."""
 
 import sys
 import unittest

@@ -307,8 +307,8 @@ def of_any_size():
 
 
 def over_nodes_in_backward():
-    """With reshard_after_forward=2 and nodes of one rank: whether gradients are those of FSDP2 where one rank's weights
-    have changed, before a forward and behind it."""
+    """Whether gradients equal the gradients of FSDP2 after the weights of one rank have changed, before a forward and
+    after it; with reshard_after_forward=2 and nodes of one rank."""
     import zeropp.torch
 
     found = []
@@ -348,7 +348,7 @@ def after_inference_mode():
 
 
 def models_that_end():
-    """Process groups that each of some models, which end as garbage, leaves behind."""
+    """The number of process groups that remain after models were collected as garbage."""
     import zeropp.torch
 
     numbers = []

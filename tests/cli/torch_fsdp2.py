@@ -304,7 +304,7 @@ def clipped():
 
 
 def without_gradients():
-    """A forward under no_grad() has the values of plain FSDP2, and gathers by the library; training goes on behind
+    """A forward under no_grad() has the values of plain FSDP2, and gathers by the library; training continues after
     it."""
     import zeropp.torch
 

@@ -1,5 +1,5 @@
 # ctest: name=trace_contents labels=cli,nightly timeout=300 processors=4
-"""What a run prints and leaves behind: attributes, environment, the JSON summary, progress lines, --help."""
+"""The output and the files of a run: attributes, environment, the JSON summary, progress lines, --help."""
 
 import datetime
 import hashlib

@@ -17,7 +17,7 @@ from zpp_validate.checkers import check_trace
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 FLIPS = int(os.environ.get("ZEROPP_TAMPERINGS", "60"))
 SEED = int(os.environ.get("ZEROPP_TAMPERING_SEED", "1"))
-# What the run was called with and made of, which nothing else in the file says again.
+# Attributes of the command line and the build, which nothing else in the file repeats.
 FREE = {"blas_library", "build_type", "command_line", "cuda_versions", "cxx_compiler", "git_commit", "hdf5_version",
         "kernels", "kokkos_version",
         "mpi_library", "run_id", "started_at", "version"}

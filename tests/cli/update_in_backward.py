@@ -99,7 +99,7 @@ class UpdateInBackward(zpp.TestCase):
         self.assertEqual(judged.code, zpp.INVALID, judged)
 
     def test_damaged_weights_are_not_saved(self):
-        """The checkpoint of the step before stays the newest, and a run goes on from it."""
+        """The checkpoint of the step before stays the newest, and a run resumes from it."""
         kept = self.folder / "kept"
         words = [*MODEL, *STEPS, "--optimizer", "SGD", "--update-in-backward", "--save", kept, "--load", kept,
                  "--save-interval", 1]

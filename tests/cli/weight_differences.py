@@ -1,7 +1,7 @@
 # ctest: name=weight_differences cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""Weight differences in zpp_train: bytes, memory and checkpoints are those of the closed forms, all nodes end with the
-same copy, tampering with what says so is found, a run that goes on from its checkpoint has the bits of one that does
-not, and what is wrong is refused with one line."""
+"""Weight differences in zpp_train: bytes, memory and checkpoints follow the closed forms; all nodes end with the same
+copy, and a change to the entries that say so is found; a run that resumes from its checkpoint has the bits of a run
+that does not stop; wrong flags are refused with one line."""
 
 import json
 import shutil

@@ -1,7 +1,7 @@
 # ctest: name=weight_differences_layouts labels=cli timeout=300 processors=4
-"""A run with weight differences goes on at other numbers of ranks and nodes: from the checkpoint's copies where a unit
-is padded to as many elements, else with whole weights, which one line says; and losses agree with those of a run that
-did not stop."""
+"""A run with weight differences resumes at other numbers of ranks and nodes: from the checkpoint's copies where a unit
+is padded to the same number of elements, else with whole weights, which one line says. The losses agree with the losses
+of a run that did not stop."""
 
 import statistics
 
@@ -12,7 +12,7 @@ BATCH = 24  # sequences in a step, over all ranks
 ANEW = ("weight differences begin anew with whole weights: the checkpoint has no copies of this dtype and number "
         "of elements")
 STEPS, KEPT = 12, 6
-# Nodes and ranks of each, and whether the copies of 2 x 2 ranks can be gone on from.
+# (nodes, ranks of each): whether a run can resume from the copies of 2 x 2 ranks.
 LAYOUTS = {(2, 2): True, (2, 1): True, (4, 1): True, (2, 3): False, (3, 2): False, (4, 2): True, (2, 4): True}
 
 

@@ -35,7 +35,7 @@ class Mounts(mounts.MountCase):
         self.assertEqual(left, [], result)
 
     def test_becomes_full(self):
-        """By the run's own checkpoints; while training goes on, and while it waits."""
+        """The run's own checkpoints fill the disk, while training continues and while it waits."""
         for words in ([], ["--no-async-save"], ["--gather-weights-on-save"]):
             with self.subTest(words=words):
                 self.out = self.folder / (words[0] if words else "out")

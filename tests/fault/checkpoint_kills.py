@@ -1,9 +1,9 @@
 # ctest: name=checkpoint_kills timeout=400 labels=fault,nightly processors=4
-"""Training that saves in every step is killed, all its processes at once, at random times: what is complete afterwards
-is whole, by a checker that shares no code with what wrote it, and nothing complete was lost; going on from there,
-however often, ends in the bits of a run that was left alone, those of the nodes' copies among them, where weight
-differences need copies. ZEROPP_KILLS: how often [5]; ZEROPP_KILL_SEED: of the times [20230616]; a line a kill is
-printed."""
+"""Training that saves in every step is killed, all its processes at once, at random times. Complete checkpoints are
+whole by a checker that shares no code with the writer, and no complete checkpoint is lost. A run that resumes from
+them, however often, ends with the bits of an undisturbed run; so do the copies of the nodes, where weight differences
+need copies. ZEROPP_KILLS: number of kills [5]; ZEROPP_KILL_SEED: seed of their times [20230616]. Each kill prints a
+line."""
 
 import os
 import pathlib

@@ -2,8 +2,8 @@
 """Faults of the machine, in every program: what it exits with, what it says, and that nothing is lost. One table,
 FAULTS x programs; the programs are those of the build with hooks for faults (tests/support/planted_faults.cpp).
 
-Of every run: one error line at most, the result of an earlier run in the same folder stays as it is byte for byte
-unless a new one is complete, and no partial file is left."""
+Every run prints one error line at most and leaves no partial file. The result of an earlier run in the same folder
+stays as it is, byte for byte, unless a new result is complete."""
 
 import dataclasses
 import json

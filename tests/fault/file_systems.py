@@ -14,14 +14,14 @@ from zpp_validate.checkers import checkpoint
 SHIM = str(zpp.TEST_BIN / "libfailing_disk.so")
 NO_RING = str(zpp.TEST_BIN / "libno_uring.so")
 NO_LOCKS = ["ENOLCK", "ENOSYS", "EACCES", "EOPNOTSUPP"]
-# What fails, and how the message calls it: under all that write, and under one alone.
+# The failing call, and the reason in the message. FAILING: for all writers; FAILING_LATER: for the writer ALONE.
 FAILING = {"write=ENOSPC:0": "No space left on device", "sync=EIO": "Input/output error"}
 FAILING_LATER = {"write=ENOSPC:4000": "No space left on device", "write=EDQUOT:40000": "Disk quota exceeded",
                  "write=EIO:90000": "Input/output error"}
 ALONE = "train --save"
 SAVING = [*zpp.TINY, "--save", "kept", "--save-interval", "1", "--gather-weights-on-save"]
-# All that write, by a name: the program, its words, and the files that it leaves, from self.folder. Whatever the folder
-# `out` is, --output has it.
+# All writers by name: the program, its words, and the files that it leaves, relative to self.folder. --output names the
+# folder `out`.
 WRITERS = {
     **{name: (name, words, [f"out/{name}.h5"]) for name, words in programs.TRACED.items()},
     **{f"plan {name}": ("plan", [name, *words], ["out/plan.h5"]) for name, words in programs.PLANNED.items()},
@@ -29,7 +29,7 @@ WRITERS = {
     "train --save": ("train", SAVING, ["out/train.h5", "kept/step-000000003/model.safetensors"]),
     "sweep --json": ("sweep", [*programs.SWEEP, "--json", "made.json"], ["out/sweep.h5", "made.json"]),
 }
-# Those without a trace; they have no --output.
+# Writers without a trace; they have no --output.
 OTHERS = {
     "plan savings": ("plan", ["savings", "--table", "--json", "made.json"], ["made.json"]),
     "plan calibrate": ("plan", ["calibrate", "--gpu", "h100", "--node-gbit", "400", "--calibrated", "made.json"],
@@ -132,7 +132,7 @@ class FileSystems(zpp.TestCase):
                     errors = result.errors(f"zpp_{program}")
                     self.assertEqual((result.code, len(errors)), (zpp.IO, 1), result)
                     self.assertIn(reason, errors[0])
-                    # What fails after some bytes may do so in the second file.
+                    # A call that fails after some bytes may fail in the second file.
                     self.assertLess(len([name for name in left if name in self.files()]), len(left), result)
                     self.check_nothing_half(result)
                     self.clean()

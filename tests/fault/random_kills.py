@@ -49,7 +49,7 @@ def rank_of(pid):
 
 def kill_one(program, chance, alone):
     """(rank, seconds until all ended, exit code, line of the program, what is wrong with it or None)"""
-    # The code of a launcher that goes on says nothing: each rank leaves its own.
+    # A launcher that continues returns no useful exit code: each rank writes its own.
     recovery = ["--enable-recovery"] if alone else []
     keep = ["/bin/sh", "-c", '"$@"; echo $? > "code.$OMPI_COMM_WORLD_RANK"', "sh"] if alone else []
     rank, lines = chance.randrange(RANKS), chance.randint(1, LINES)
@@ -87,7 +87,7 @@ def kill_one(program, chance, alone):
             problem = f"rank {rank} was killed: {result.stderr}"
         elif [path for path in out.rglob("*") if not path.name.startswith("flight-record.")
               and not path.name.endswith(".lock")]:
-            problem = f"left behind: {sorted(out.rglob('*'))}"
+            problem = f"files left: {sorted(out.rglob('*'))}"
         shown = " ".join(str(codes[each]) for each in sorted(codes)) if alone else str(result.code)
         return rank, seconds + (left or 0), shown, line, problem
 

@@ -1,7 +1,7 @@
 # ctest: name=signals labels=fault timeout=300 processors=3
-"""Signals. SIGINT and kill: all ranks end at once, one line, no file under the final name. SIGUSR1 and SIGTERM: all
-ranks end at a step boundary with a valid trace of the steps done, exit code 85. What Open MPI's launcher makes of the
-signals that it gets itself is in docs/operators/ending.md."""
+"""Signals. After SIGINT and kill all ranks end at once with one line, and no file has the final name. After SIGUSR1 and
+SIGTERM all ranks end at a step boundary with a valid trace of the steps done and exit code 85.
+docs/operators/ending.md says what Open MPI's launcher does with signals that it gets itself."""
 
 import os
 import pathlib

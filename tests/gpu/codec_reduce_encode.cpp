@@ -14,8 +14,9 @@ namespace {
 
 using codec::ReduceEncode;
 
-/// What the images hold: hostile_values(); normal values whose blocks differ by up to so many
-/// powers of two from image to image, which sums in integers take or just do not; any bits at all.
+/// Values of the images: hostile_values(); normal values whose blocks differ by up to so many
+/// powers of two from image to image, within the limit of sums in integers or just beyond; random
+/// bits.
 enum class Data { hostile, within_1, within_6, within_9, noise };
 
 std::vector<float> values_of(Data data, std::size_t images, std::size_t n, std::size_t block) {

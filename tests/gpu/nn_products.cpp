@@ -1,7 +1,7 @@
 // ctest: name=gpu_nn_products timeout=300 joined=no
 // Matrix products with measured algorithms against sums in fp64: every epilogue, batches, inputs
-// that are added, in place too. The product that times its candidates and the next one give the
-// same bits, nothing between the rows is written, no memory stays behind. And the choice itself.
+// that are added, also in place. The product that times its candidates and the next one give the
+// same bits, write nothing between the rows and keep no memory. The choice itself is tested too.
 #include <cuda_runtime_api.h>
 
 #include <array>
@@ -216,7 +216,7 @@ TEST(GpuProducts, MeasuredOnesAreRight) {
   }
 }
 
-/// What others have chosen by measuring is not taken where the same bits are promised.
+/// A choice that other products made by measuring is not used where the same bits are promised.
 TEST(GpuProducts, OthersKeepTheHeuristicsChoice) {
   const Case c{"kept", 192, 200, 320, kBf16, kFp32, true, false, Case::Added::itself};
   const Trial trial(c);

@@ -200,7 +200,7 @@ TEST_P(GpuRows, EmbeddingOfOneTokenOverAndOver) {
   }
 }
 
-/// What a sum becomes: beyond the range of fp16 an infinity, which a loss scale has to meet.
+/// The rounded sum. Beyond the range of fp16 it is an infinity, which the loss scale has to handle.
 float activation(float sum, Dtype dtype) {
   switch (dtype) {
     case Dtype::bf16:

@@ -26,7 +26,7 @@ const ComputeDevice& gpu() {
   return device;
 }
 
-/// Values on the GPU, `shift` elements behind a 256-byte boundary.
+/// Values on the GPU, `shift` elements after a 256-byte boundary.
 template <class T>
 class OnGpu {
  public:
@@ -100,8 +100,7 @@ std::vector<Extent> random_extents(std::size_t count, std::size_t longest, unsig
   return made;
 }
 
-/// What an optimizer reads and writes, on the host or on the GPU: whole arrays, of which it is
-/// given extents.
+/// Arrays that an optimizer reads and writes, on the host or on the GPU; it gets extents of them.
 struct UpdateArrays {
   const float* gradient;
   float* weight;
@@ -126,8 +125,8 @@ struct UpdateArrays {
   }
 };
 
-/// Three steps of one optimizer on extents of arrays, on both; what it keeps lies `shift` elements
-/// behind a boundary.
+/// Compares three steps of one optimizer on extents of arrays, on the host and on the GPU. Its
+/// states lie `shift` elements after a boundary.
 void compare_steps(const Options& options, const std::vector<Extent>& extents, std::size_t shift,
                    Dtype narrow) {
   const std::size_t n = extents.back().first + extents.back().count + 5;

@@ -29,7 +29,7 @@ TEST(Agreement, AllRanksLearnWhichOneDiffers) {
   try {
     agree_on_configuration(control, other ? R"({"configuration":{"a":{"b":2}}})"
                                           : R"({"configuration":{"a":{"b":1},"c":3}})");
-    FAIL() << "no rank may go on";
+    FAIL() << "no rank may continue";
   } catch (const comm::AgreedError& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_EQ(error.reporter(), 0);
@@ -50,7 +50,7 @@ TEST(Agreement, AStepThatFailsOnOneRankFailsOnAll) {
       context.agree_on([&] {
         if (world.control().rank() == failing) thrower();
       });
-      FAIL() << "no rank may go on";
+      FAIL() << "no rank may continue";
     } catch (const comm::AgreedError& error) {
       EXPECT_EQ(error.code(), code);
       EXPECT_EQ(error.reporter(), failing);

@@ -1,7 +1,7 @@
 // ctest: name=c_collectives np=1,4,6 cuda=mpi,nccl timeout=240 link=zeropp_c
-// The collectives behind the C interface, over callbacks and over NCCL: bit for bit what those
-// of lib/collective give on the same input, with the bytes that they count and predict, at every
-// node size.
+// The collectives of the C interface, over callbacks and over NCCL, at every node size: results
+// equal the results of lib/collective on the same input bit for bit, and so do the counted and the
+// predicted bytes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

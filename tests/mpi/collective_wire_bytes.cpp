@@ -54,7 +54,7 @@ std::size_t wire(const codec::CodecSpec& spec, Dtype plain, std::size_t n) {
 /// Bytes of rank `r`, by the closed forms of lib/trace/README.md.
 struct ClosedForm {
   int n;  ///< ranks
-  int g;  ///< ranks a node
+  int g;  ///< ranks per node
   int r;  ///< this rank
   [[nodiscard]] int nodes() const { return n / g; }
   [[nodiscard]] Bytes along_ring(std::size_t w) const {

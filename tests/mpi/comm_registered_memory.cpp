@@ -91,7 +91,7 @@ TEST(Registration, ARankThatCannotEndsAllWithItsMessage) {
     const Registered registered(made.groups(), world().control().rank() == failing);
     try {
       made.engine().prepare();
-      FAIL() << "no rank may go on";
+      FAIL() << "no rank may continue";
     } catch (const AgreedError& error) {
       EXPECT_EQ(error.code(), ExitCode::environment);
       EXPECT_EQ(error.reporter(), failing);

@@ -1,8 +1,8 @@
 // ctest: name=comm_withdrawn np=2 timeout=60
-// Operations in flight when an exception passes: once they are gone, what is left of them in MPI
-// writes into memory no more, for the memory goes with the same stack. Rank 0 throws; rank 1 had
-// sent before, and goes on. Messages are long, and MPI copies them piece by piece: rank 0 has the
-// first piece when it begins to receive, and gets the others when it calls MPI next.
+// Operations in flight when an exception passes: after their destruction MPI no longer writes into
+// their memory, because the same stack frees the memory. Rank 0 throws; rank 1 has sent before, and
+// continues. Messages are long, and MPI copies them piece by piece: rank 0 has the first piece when
+// it begins to receive, and gets the others at its next call of MPI.
 #include <gtest/gtest.h>
 
 #include <algorithm>

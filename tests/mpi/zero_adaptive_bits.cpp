@@ -1,7 +1,7 @@
 // ctest: name=zero_adaptive_bits np=4 cuda=mpi,nccl timeout=180 labels=sanitize
-// Adaptive bits: every rank makes the same choice, which keeps the budget to the byte in every step
-// and loses no more than one width for all would; it is the same in every run, follows what the
-// widths lose, and goes on from a state that was kept.
+// Adaptive bits: every rank makes the same choice. The choice keeps the budget to the byte in every
+// step, loses no more than one width for all units, is the same in every run, follows the losses of
+// the widths, and resumes from a saved state.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -191,7 +191,7 @@ TEST(AdaptiveBits, TheChoiceIsTheWholeState) {
   bits.agree();
   EXPECT_EQ(bits.bits(), (std::vector<std::uint64_t>{4, 4, 4, 4}));
   using Bits = std::vector<std::uint64_t>;
-  EXPECT_TRUE(bits.restore(Bits{3, 2, 7, 4}));  // 16 bytes a rank, the budget
+  EXPECT_TRUE(bits.restore(Bits{3, 2, 7, 4}));  // 16 bytes per rank, the budget
   for (const Bits& other : {Bits{3, 2, 8, 4}, Bits{1, 2, 7, 4}, Bits{9, 2, 2, 2}, Bits{3, 2, 7}}) {
     EXPECT_FALSE(bits.restore(other));
     EXPECT_EQ(bits.bits(), (Bits{3, 2, 7, 4}));

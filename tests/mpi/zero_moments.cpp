@@ -1,6 +1,7 @@
 // ctest: name=contract3_moments np=1,4 cuda=mpi,nccl timeout=240 labels=sanitize
 // Training with moments in bf16 and in 8 bits: the same bits at stages 0 to 3, offloaded and not;
-// memory as predicted; losses close to those of moments in fp32; a state goes on with its bits.
+// memory as predicted; losses close to the losses with moments in fp32; a saved state resumes with
+// the same bits.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -122,8 +122,8 @@ TEST(WeightImages, GiveItForEveryAlgorithm) {
   }
 }
 
-/// Updates write images in some codecs themselves; else they are encoded behind the update. The
-/// first gathers find none.
+/// Updates write the images of some codecs themselves; other images are encoded after the update.
+/// The first gathers find no images.
 TEST(WeightImages, AreCountedByWhatMadeThem) {
   constexpr std::uint64_t kTaken = 4;
   for (const auto& [codec, type, fused] :

@@ -24,7 +24,7 @@ AGREE = 0.03  # of the bytes that interfaces sent, headers included, and those t
 MODEL = ["--num-layers", "2", "--hidden-size", "256", "--num-attention-heads", "4", "--seq-length", "8", "--vocab-size",
          "512", "--micro-batch-size", "1", "--train-iters", "6", "--bf16", "--backend", "host"]
 
-# The first rank sends to the last over a socket, then the other way round; the receiver prints bits a second.
+# The first rank sends to the last over a socket, then the other way round; the receiver prints bits per second.
 TRANSFER = """
 import os, socket, sys, time
 rank, peer, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), sys.argv[1], int(sys.argv[2])

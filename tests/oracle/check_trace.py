@@ -78,7 +78,7 @@ class CheckTrace(unittest.TestCase):
         self.assertTrue(all(steps["bytes_intra_node"]) and all(steps["bytes_inter_node"]))
 
     def change(self, edit, reason, case=FEATURES):
-        """A trace of the case with this change is INVALID for this reason. What does not change is written once."""
+        """A trace of the case with this change is INVALID for this reason. The unchanged part is written once."""
         if repr(case) not in self.whole:
             write(self.path, *make(case))
             self.whole[repr(case)] = self.path.read_bytes()
@@ -251,8 +251,8 @@ class CheckTrace(unittest.TestCase):
                     dict(CASES["fp16"], skipped=(1, 1, 1), scales=(65536.0, 65536.0, 32768.0)))
 
     def test_loss_scale(self):
-        """That of each step follows from those skipped before it: no other, and none behind an overflow at the
-        minimum."""
+        """The loss scale of a step follows from the steps skipped before it. Any other scale is wrong, and so is a step
+        after an overflow at the minimum."""
         for step in range(3):
             self.change(lambda _, groups, step=step: groups["steps"]["loss_scale"].__setitem__(step, 4.0),
                         f"step {step}: loss_scale is 4.0", CASES["fp16 that halves"])
@@ -273,7 +273,7 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda *_: None, "/evaluations/step", dict(early, evaluations=((0, 2), (2, 2), (3, 2))))
 
     def test_a_run_that_goes_on(self):
-        """What it says it goes on from counts as steps, and in the steps of evaluations."""
+        """The steps before first_step count as steps, also for the steps of evaluations."""
         later = dict(FEATURES, first=1, evaluations=((0, 2), (1, 2), (3, 2)))
         self.change(lambda a, _: a.update(first_step=0), "3 steps of 4", later)
         self.change(lambda a, _: a.update(first_step=2), "5 steps of 4", later)

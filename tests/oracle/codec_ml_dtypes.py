@@ -90,7 +90,7 @@ FORMATS = {
 
 
 def scales_of(types, scale_type, absmax, largest):
-    """-> (what elements are divided by, bytes of the blocks' scales or None, bytes behind them)."""
+    """-> (divisor of elements, bytes of the blocks' scales or None, bytes after them)."""
     if scale_type == "bf16":
         scale = bf16_up(absmax / F32(largest))
         return scale, (scale.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8), b""

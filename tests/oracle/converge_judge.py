@@ -46,7 +46,7 @@ def set_in(group, column, value, row=-1):
 
 
 def without_run(name, seed):
-    """All that is of a run goes; those behind it move up."""
+    """Removes all entries of a run; later runs move up."""
     def change(attributes, groups):
         gone = run_of(groups, name, seed)
         for group in ("steps", "evaluations", "held_out_parts", "quadratic", "quadratic_runs"):
@@ -124,7 +124,7 @@ def hidden_contract(attributes, groups):
     groups["checks"]["difference"][0], groups["checks"]["passed"][0] = 0.0, 1
 
 
-# What is changed in a VALID matrix, and what the reason names.
+# The change of a VALID matrix, and what the reason names.
 SPOILED = {
     "missing run": (without_run("int4", 3), "missing runs: setting int4, seed 3"),
     "other data": (of_run("int4", 3, "data_hash", "f" * 64),

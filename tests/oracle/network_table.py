@@ -13,7 +13,7 @@ from zpp_validate.tables import network_summary
 
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 UNSHAPED_STEP = {"flat": 0.040, "all": 0.050}  # seconds
-ACROSS = {"flat": 20_000_000, "all": 2_000_000}  # bytes a step, of 2 hosts
+ACROSS = {"flat": 20_000_000, "all": 2_000_000}  # bytes per step, of 2 hosts
 RATES = {"1gbit": 1e9, "unshaped": None}
 
 

@@ -164,7 +164,7 @@ def main():
         done, (rows, other) = study.table("--peak-tflops", "1.2192")
         assert done.returncode == 0, done
         fsdp2, compiled, hybrid, full, plain, again, peer_again, noisy, few, plugin, not_alone, _ = rows
-        # 1000 tokens a GPU in half a second, 304.8 MFLOP each: half of 1.2192 TFLOP/s. 105 GB / 2 over 25 steps.
+        # 1000 tokens per GPU in half a second, 304.8 MFLOP each: half of 1.2192 TFLOP/s. 105 GB / 2 over 25 steps.
         assert full == ["all", "500.0", "500.0 to 500.0", "500.0", "0.0%", "2,000", "50.0%", "50.0%", "125.0",
                         "compute 50 %", "2.000", "2.000", "2.100", "1.0", "2.00x", "0.80x", ""], full
         # 354 and 370.4 MFLOP: 58.07 % of the peak at 2000 tokens/s, 15.19 % at 500.

@@ -1,6 +1,6 @@
 # ctest: name=slurm_checkpoints timeout=600 labels=slurm,nightly
-"""Jobs that go on from checkpoints, on a real Slurm of two nodes on this host: asked to end by USR1 and by TERM, and
-with a node taken away, they come back from the queue and end with the bits of a run that nobody disturbed."""
+"""Jobs that resume from checkpoints, on a real Slurm of two nodes on this host. After USR1, after TERM and after the
+loss of a node they are requeued, and end with the bits of an undisturbed run."""
 
 import functools
 import os
@@ -35,7 +35,7 @@ class Checkpoints(slurm_cluster.SlurmCase):
 
     def goes_on(self):
         """Waits until the run does steps after a checkpoint; returns after which step."""
-        wait_for("a checkpoint to go on from", lambda: "resuming after step" in self.log_of_run())
+        wait_for("a checkpoint to resume from", lambda: "resuming after step" in self.log_of_run())
         first = int(self.log_of_run().split("resuming after step ")[1].split()[0])
         wait_for("a step after it", lambda: f"/{STEPS}" in self.log_of_run())
         return first
@@ -63,12 +63,12 @@ class Checkpoints(slurm_cluster.SlurmCase):
                         "the trace of the first steps is lost")
 
     def test_time_limit_of_the_study(self):
-        """A run that saves is asked to end at its limit, and its job goes on from there."""
+        """A run that saves is asked to end at its time limit, and its job resumes from there."""
         study = self.study([*FLAGS[:-4], "--train-iters", "1000000", "--log-interval", "50"], save_interval=0,
                            time_limit=20)
         identity = self.sbatch("study", study)
         wait_for("the requeue", lambda: job(identity)[2] == 1)
-        wait_for("a checkpoint to go on from", lambda: "resuming after step" in self.log_of_run())
+        wait_for("a checkpoint to resume from", lambda: "resuming after step" in self.log_of_run())
         self.assertEqual(command("scancel", identity).returncode, 0)
         wait_for("the end of all ranks", lambda: not self.ranks_of(identity))
         self.assertIn(b"time_limit of 20 s is over, and the run saved where it stands", read(self.log))

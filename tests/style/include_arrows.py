@@ -74,7 +74,7 @@ HEADERS = {
                    r"lib/collective/traits\.hpp"],
 }
 
-# What CMake writes into the build folder is included by its bare name.
+# Files that CMake writes into the build folder are included by their bare names.
 GENERATED = re.compile(r"\w+\.inc|zeropp_build\.hpp|@\w+@")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from source_tree import SOURCE
 
-# Where a text is compared all the same: names of registries, words that files hold, and what stands on command lines.
+# Files that may compare texts: names of registries, words that files hold, and words of command lines.
 COMPARE = {
     "lib/c/all_reduce_plan.cpp": "registered algorithms",
     "lib/c/names.cpp": "what a caller in another language asks for",
-    "lib/c/plan_request.cpp": "auto, in place of a registered algorithm",
+    "lib/c/plan_request.cpp": "auto, instead of a registered algorithm",
     "lib/collective/one_hop_reduce.cpp": "a registered codec",
     "lib/collective/reference.cpp": "algorithms, written out a second time",
     "lib/data/options.hpp": "registered token sources",
@@ -22,7 +22,7 @@ COMPARE = {
     "lib/config/option.cpp": "a configuration file, and flags",
     "lib/config/optimizer_options.cpp": "registered optimizers",
     "lib/config/unknown_key.cpp": "a configuration file",
-    "lib/app/command_line.cpp": "what stands behind a flag of a boolean",
+    "lib/app/command_line.cpp": "the word after a flag of a boolean",
     "lib/app/help.cpp": "defaults as they are printed",
     "lib/app/run.cpp": "the launcher's environment",
     "lib/plan/calibrate.cpp": "the files of a sweep and of kernels",
@@ -37,7 +37,7 @@ COMPARE = {
     "apps/converge/codec_lists.cpp": "a matrix",
     "apps/converge/plan.cpp": "an effective configuration",
     "apps/converge/quadratic_bound.cpp": "a registered optimizer and a registered schedule",
-    "apps/kernels/resolve.cpp": "auto, in place of a list",
+    "apps/kernels/resolve.cpp": "auto, instead of a list",
     "apps/plan/cluster_job.cpp": "a GPU of a table",
     "apps/plan/commands.cpp": "a flag on the command line",
     "apps/plan/measured_trace.cpp": "a trace",

@@ -9,7 +9,7 @@ from source_tree import SOURCE as ROOT
 
 RECIPE = ROOT / "jobscripts/spack/spack_repo/zeropp/packages/zeropp/package.py"
 
-# What find_package() looks for, and the package that has it; None: nothing to install, or nothing that Spack has.
+# The names for find_package(), and the package of each; None: nothing to install, or Spack has no package.
 PACKAGES = {"Threads": None, "MPI": "mpi", "fmt": "fmt", "spdlog": "spdlog", "nlohmann_json": "nlohmann-json",
             "CLI11": "cli11", "OpenSSL": "openssl", "HDF5": "hdf5", "Kokkos": "kokkos", "BLAS": "openblas",
             "Git": "git",

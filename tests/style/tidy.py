@@ -1,15 +1,15 @@
 # ctest: name=clang_tidy timeout=1800 labels=style,tidy processors=4
 """clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left
-out. A source that several targets compile is read once, with the flags of the first. Files that stand in for what a
-build lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed is remembered in the
-user's cache folder, for all copies of the tree, and checked again only when the file, an own header that it includes,
-its flags, the rules or the tool have changed. Without `./check --all` only files that the last commit, this branch or
-this folder changed are read, and those that include such a header.
+out. A source that several targets compile is read once, with the flags of the first. Files that stand in for parts that
+a build lacks (*_absent.cpp) are read in every build, with the flags of the library. The user's cache folder remembers
+sources that passed, for all copies of the tree. Such a source is checked again only after a change of the file, a
+header of the project that it includes, its flags, the rules or the tool. Without `./check --all` only files that the
+last commit, this branch or this folder changed are read, and files that include such a header.
 
-Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
-as fast as one by one. Sources that the build joins as well are known to share their names; those that a joined text's
-complaints name, be it only because two sources use one name, are read apart from the others, until single files say
-what is wrong."""
+The libraries' headers take most of the time, so sources of the same flags are joined and read as one: several times as
+fast as one by one. Sources that the build joins too are known to share their names. Sources that the complaints about a
+joined text name, even if only because two sources use one name, are read apart from the others, until single files
+show what is wrong."""
 
 import bisect
 import hashlib

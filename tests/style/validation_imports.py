@@ -9,7 +9,7 @@ from source_tree import SOURCE
 
 PACKAGES = {"h5py", "jinja2", "markupsafe", "matplotlib", "numpy", "prometheus_client", "scipy", "torch",
             "transformers"}
-# What a room may import beside itself. What these may import is not included.
+# The rooms that a room may import beside itself, without the rooms that these may import.
 ARROWS = {
     "": set(),  # cli and commands: the command's module is imported by its name
     "stats": {""},

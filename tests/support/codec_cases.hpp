@@ -98,7 +98,7 @@ inline std::string label_of(const testing::TestParamInfo<Binding>& binding) {
   return label_of(binding.param.spec) + "_" + std::string(name_of(binding.param.memory));
 }
 
-/// Pair of codecs, one behind the other.
+/// Two codecs, used one after the other.
 struct Pair {
   codec::CodecSpec from;
   codec::CodecSpec to;

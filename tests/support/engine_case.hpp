@@ -54,7 +54,7 @@ inline const data::TokenSource& token_source() {
   return *source;
 }
 
-/// One engine on the current world with `node_size` declared ranks a node.
+/// One engine on the current world with `node_size` declared ranks per node.
 class EngineCase {
  public:
   using MakeModel = std::function<std::unique_ptr<zero::UnitModel>(const model::Context&)>;

@@ -117,7 +117,7 @@ inline std::vector<ExactCase> exact_cases(std::size_t n, unsigned seed) {
   return cases;
 }
 
-/// What a copy becomes by an image that has no room for all escapes.
+/// The copy after an image that has no room for all escapes was decoded onto it.
 inline Patterns reference_decoded(const Patterns& values, const Patterns& copy,
                                   const codec::ExactShape& shape) {
   if (shape.width == 0 || shape.width == codec::kWholeWidth) return values;

@@ -1,6 +1,5 @@
-// A host model behind an engine on a GPU: weights are fetched, gradients sent back, and the stream
-// is waited for around every call. For models that have no CUDA kernels; slow, and the same
-// numbers.
+// A host model under an engine on a GPU, for models that have no CUDA kernels. Every call waits for
+// the stream, fetches weights and sends gradients back. Slow; the numbers are the same.
 #pragma once
 
 #include <cstring>

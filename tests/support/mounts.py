@@ -1,5 +1,5 @@
-"""Runs with their output on a file system of their own, in a mount namespace; needs root. What may not mount is
-skipped, and says so."""
+"""Runs with their output on a file system of their own, in a mount namespace; needs root. A test that may not mount is
+skipped with a message."""
 
 import os
 import shlex
@@ -11,9 +11,9 @@ import unittest
 import zpp
 
 
-# `limited "$out"`: mounts a file system there on which files may take $limit bytes, by its quota; whoever may pass
-# quotas by, as root may, is told so: as_limited runs a command without that. A tmpfs has quotas from Linux 6.6 on, in
-# kernels built with them; a Btrfs always, where there are its tools and loop devices.
+# `limited "$out"` mounts a file system there whose quota lets files take $limit bytes. Root may exceed quotas;
+# as_limited runs a command without this right. A tmpfs has quotas since Linux 6.6, in kernels built with them. A Btrfs
+# always has them; it needs its tools and loop devices.
 LIMITED = r"""
 as_limited() { setpriv --bounding-set=-sys_resource -- "$@"; }
 in_force() { ! as_limited head -c $((2 * limit)) /dev/zero 2>/dev/null >"$out/probe" && rm "$out/probe"; }

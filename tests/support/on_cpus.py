@@ -1,5 +1,6 @@
 """Runs a script or, after -m, a module on CPUs over gloo, in which accelerate and torchtitan believe that they have
-accelerators: neither shards with FSDP2 without. What shards, gathers and reduces is PyTorch's and zeropp's own code.
+accelerators: without accelerators neither shards with FSDP2. PyTorch's and zeropp's own code shards, gathers and
+reduces.
 
     torchrun --nproc-per-node 4 tests/support/on_cpus.py examples/accelerate/train.py --node-size 2
 """

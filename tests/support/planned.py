@@ -67,8 +67,8 @@ def step_bytes(trace, planned):
 
 
 def sends_differences(trace):
-    """Whether the first step of a run sends other weights than those behind it: whole ones, where they send
-    differences. Below stage 3 a gather before it does."""
+    """Whether the first step of a run sends whole weights and later steps differences. Below stage 3 a gather before
+    the first step sends the whole weights."""
     config = json.loads(trace["config_json"])
     return config["zero_optimization"]["stage"] == 3 and config["zeropp"].get("weight_differences", False)
 

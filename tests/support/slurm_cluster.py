@@ -47,7 +47,7 @@ def start():
 
 
 def end_early(number, _):
-    """Ends the daemons when the test is asked to end: they do not stay behind."""
+    """Ends the daemons when the test is asked to end: no daemon outlives it."""
     cluster("stop")
     shutil.rmtree(state.parent, ignore_errors=True)
     os._exit(128 + number)

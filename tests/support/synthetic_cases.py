@@ -1,6 +1,6 @@
 """Cases of synthetic traces: what make() of synthetic_trace.py is given, by name."""
 
-# What a case leaves open. Its runs train a GPT of four units, whose sizes are in synthetic_replay.py.
+# Values that a case does not set. Its runs train a GPT of four units, whose sizes are in synthetic_replay.py.
 DEFAULTS = dict(
     nodes=2, local=2, stage=3, shard=0, qwz=False, images=False, tables=True,
     hpz=1, hpz_device="", qgz=False,

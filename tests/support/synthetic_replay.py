@@ -1,5 +1,5 @@
-"""What the run of a synthetic trace sends, replayed collective by collective: written apart from the closed forms. `c`:
-a case of synthetic_cases.py with its defaults. Counts are in elements."""
+"""The bytes that the run of a synthetic trace sends, replayed collective by collective, independent of the closed
+forms. `c`: a case of synthetic_cases.py with its defaults. Counts are in elements."""
 
 from dataclasses import dataclass
 

@@ -120,8 +120,8 @@ struct Case {
   bool special = true;
 };
 
-/// Two steps of an optimizer, and the image after each: updates that write it on `device`, and on
-/// the host an update and an encoding behind it.
+/// Compares two steps of an optimizer and the image after each: on `device` updates write the
+/// image; on the host an update comes first and an encoding after it.
 void compare(const ComputeDevice& device, const Options& options, const Case& given) {
   const codec::CodecSpec spec = codec::parse_codec(given.codec);
   const codec::Codec codec = codec::Codec(spec, given.rounded).rounding();
@@ -138,7 +138,7 @@ void compare(const ComputeDevice& device, const Options& options, const Case& gi
     moments.emplace_back(device, n * each, std::byte{0});
     scales.emplace_back(device, std::vector<float>(n / kMomentBlock + 1, 0.25F));
   }
-  // The chunks of the image, with a guard before and behind.
+  // The chunks of the image; a guard lies before the first and after the last.
   constexpr std::size_t kGuard = 64;
   struct Chunk {
     std::size_t first, length, offset, bytes;

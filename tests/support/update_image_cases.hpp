@@ -1,5 +1,5 @@
-// Updates that write the wire image of the new weights, on any device: images, weights and moments
-// are those of the host's update and, behind it, the host's codec, byte for byte. Nothing beside
+// Updates that write the wire image of the new weights, on any device. Images, weights and moments
+// equal the results of the host's update and then the host's codec, byte for byte. Nothing beside
 // the image is written.
 #pragma once
 

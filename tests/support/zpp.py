@@ -79,8 +79,8 @@ class Result:
 
 
 class Process:
-    """A command that runs; end() waits for it. `patient`: the launcher gives ranks a second to end before it
-    kills them, and takes that second whenever a rank fails."""
+    """A command that runs; end() waits for it. `patient`: the launcher gives ranks one second to end before
+    it kills them, and takes that second whenever a rank fails."""
 
     def __init__(self, command, cwd=None, env=None, patient=False):
         self.command, self.began = list(map(str, command)), time.monotonic()

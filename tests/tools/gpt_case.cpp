@@ -39,7 +39,7 @@ struct Tokens {
   std::vector<std::int32_t> targets;
 };
 
-/// What the model makes of a batch, for the case.
+/// The batch as the model reads it, for the case.
 struct Read {
   Read(const model::Options& options, const zero::Batch& batch, std::size_t vocab)
       : seen{batch.sequences, batch.length, batch.tokens, batch.targets} {

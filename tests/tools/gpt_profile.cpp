@@ -1,5 +1,5 @@
-// Times forward and backward of the GPT in one process and prints tokens a second and the share of
-// matrix products: gpt_profile [hidden layers seq batch vocab repeats bf16]
+// Times forward and backward of the GPT in one process and prints tokens per second and the share
+// of matrix products: gpt_profile [hidden layers seq batch vocab repeats bf16]
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -9,7 +9,7 @@
 namespace zeropp::kernels {
 namespace {
 
-/// Wraps the call of a set; runs in place of it.
+/// Wraps the call of a set and runs instead of it.
 using Spoil = void (*)(const Call& call, const Set& set, StreamHandle stream);
 
 std::byte* bytes_of(const View& view) { return static_cast<std::byte*>(view.data); }

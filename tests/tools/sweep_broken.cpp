@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kBlock = 64;  // elements
 
-/// What a way of being wrong sees: the result, and what lay there before the run.
+/// Input of a planted error: the result, and the bytes that lay there before the run.
 struct Spoiled {
   View result;
   std::vector<std::byte> before;

@@ -1,7 +1,7 @@
 // ctest: name=base_async_file timeout=120 labels=sanitize
-// A file that threads read and write: what was written is read back, whatever the sizes, the path
-// to the kernel and the order; a transfer that comes in parts goes on, one that fails says why, and
-// nothing is left in the folder.
+// A file that threads read and write: the written bytes are read back, whatever the sizes, the path
+// to the kernel and the order. A transfer that comes in parts continues, a transfer that fails
+// gives the reason, and nothing is left in the folder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -44,7 +44,7 @@ TEST(LockFile, IsForOneAtATime) {
   EXPECT_EQ(again.failure(), "");
 }
 
-/// What a process leaves that was killed does not stop the next one.
+/// The lock file of a killed process does not stop the next process.
 TEST(LockFile, EndsWithItsProcess) {
   const test::TemporaryFolder folder;
   const fs::path target = folder.path() / "train.h5";

@@ -1,7 +1,6 @@
 // ctest: name=base_uring_fails timeout=60 program=own
-// A ring that the kernel serves no more, by the program's own functions in place of liburing's:
-// whoever waits for a transfer gets the error, and does not wait for ever. An error that passes is
-// none.
+// A ring that the kernel no longer serves: the program defines functions of liburing. The call that
+// waits for a transfer gets the error, and does not wait for ever. A temporary error is no error.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ std::atomic<int> failures{0};  ///< that are left
 
 struct io_uring;
 
-/// In place of liburing's.
+/// Replaces liburing's function.
 extern "C" int io_uring_submit(io_uring* /*ring*/) { return error; }
 
 extern "C" int io_uring_submit_and_wait(io_uring* ring, unsigned wait) {

@@ -1,6 +1,6 @@
 // ctest: name=c_codec labels=sanitize link=zeropp_c
-// The codecs behind the C interface: the bytes of every codec that it names are the library's, and
-// what the library has is what it names.
+// The codecs of the C interface: it names exactly the codecs of the library, and every codec gives
+// the bytes of the library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

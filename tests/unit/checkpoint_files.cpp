@@ -29,7 +29,7 @@ Manifest write_all(const std::filesystem::path& folder, const std::vector<Array>
   return parse_manifest(to_text(manifest), "a manifest");
 }
 
-/// What reading `slice` gives, into memory that holds something else.
+/// The bytes of `slice`, read into memory that held other bytes.
 std::vector<std::byte> read(const std::filesystem::path& folder, const Manifest& manifest,
                             const Slice& slice) {
   std::vector<std::byte> values(slice.bytes(), std::byte{0xA5});

@@ -1,8 +1,7 @@
 // ctest: name=checkpoint_tampering timeout=120 labels=sanitize
-// Checkpoints that somebody or something has changed: every file is cut, swapped, taken away,
-// linked elsewhere and has bits flipped. Whoever reads it finds that, or reads what was written:
-// there is no third outcome. ZEROPP_TAMPERINGS=N flips that many bits
-// (tests/support/tampering.hpp).
+// Changed checkpoints: every file is cut, swapped, removed, linked elsewhere and has bits flipped.
+// A reader finds the change or reads the written values: there is no third outcome.
+// ZEROPP_TAMPERINGS=N flips N bits (tests/support/tampering.hpp).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -66,7 +65,7 @@ std::string state_after(std::uint64_t step) {
                   .decayed = "matrices"});
 }
 
-/// Those of `slice` after `step` steps: others after each.
+/// The values of `slice` after `step` steps; they differ from step to step.
 Bytes values_after(std::uint64_t step, const test::Array& array, const checkpoint::Slice& slice) {
   Bytes values = array.values(slice);
   for (std::byte& value : values) value ^= static_cast<std::byte>(step);
@@ -104,7 +103,7 @@ void save_after(Folder& folder, std::uint64_t step) {
   folder.commit(manifest);
 }
 
-/// What a run takes from a checkpoint.
+/// The content of a checkpoint that a run loads.
 struct Loaded {
   std::string state;
   std::map<std::string, Bytes> arrays;
@@ -128,7 +127,7 @@ Weights read_weights(const fs::path& path) {
   return weights;
 }
 
-/// Loads the checkpoint after `step` steps as a run does that goes on from it. Throws Error.
+/// Loads the checkpoint after `step` steps like a run that resumes from it. Throws Error.
 Loaded load(const Folder& folder, std::uint64_t step) {
   const fs::path complete = folder.complete(step);
   const checkpoint::Manifest manifest =
@@ -166,11 +165,11 @@ class Case {
     return folder_.complete(kOlder) / name;
   }
   [[nodiscard]] fs::path aside() const { return place_.path() / "aside"; }
-  /// The outcome of a run that goes on from it.
+  /// The outcome of a run that resumes from the checkpoint.
   [[nodiscard]] Outcome outcome() const {
     return test::outcome_of([&] { return load(folder_, kNewer) == written_; });
   }
-  /// The outcome of a run that begins with its weights.
+  /// The outcome of a run that begins with the weights of the checkpoint.
   [[nodiscard]] Outcome outcome_of_weights() const {
     return test::outcome_of([&] { return read_weights(newer(kWeights)) == weights_; });
   }
@@ -183,7 +182,8 @@ class Case {
     }
     return bytes;
   }
-  /// What a run that goes on says of the files for other programs: nothing is harmless in them.
+  /// The outcome of a resumed run that verifies the files for other programs: no change in them is
+  /// harmless.
   [[nodiscard]] Outcome outcome_of_exported() const {
     return test::outcome_of([&] {
       constexpr std::size_t kReaders = 2;
@@ -297,9 +297,9 @@ TEST(CheckpointTampering, LinksAreFollowedToWhatWasWrittenAndNoFurther) {
   }
 }
 
-/// In a manifest whose digest is right again: what decides where values are read from and for which
-/// run. What the run may choose anew (ranks that wrote, the seed) is the forger's to choose as
-/// well.
+/// Forges fields that decide where values are read from and for which run, in a manifest whose
+/// digest is right again. A forger may also change fields that a run may choose anew (the number of
+/// ranks that wrote, the seed).
 TEST(CheckpointTampering, AForgedFieldIsFoundOrReadsWhatWasWritten) {
   const Case made;
   const auto write = [&](const std::string& text) {

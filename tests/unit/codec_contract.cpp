@@ -365,8 +365,9 @@ struct Part {
   std::size_t bytes;
 };
 
-/// Those of an image of `blocks` blocks. A payload of b bits a value has a plane for each power of
-/// two that b is made of, the widest first; casts and widths of one power have one plane.
+/// The parts of an image of `blocks` blocks. A payload of b bits per value has a plane for each
+/// power of two in the binary form of b, the widest first; casts and widths of one power have one
+/// plane.
 std::vector<Part> parts_of(std::size_t bits, std::size_t scale_bytes, std::size_t block,
                            std::size_t blocks) {
   std::vector<Part> parts;

@@ -14,12 +14,12 @@ using codec::Codec;
 
 constexpr std::size_t kNvfp4Block = 16;
 
-/// What an image has, taken apart.
+/// The parts of an image.
 struct Image {
   std::vector<unsigned> codes;
   std::vector<unsigned> scales;  ///< E4M3, by block
   float image_scale = 0;
-  std::vector<std::byte> tail;  ///< behind the image scale
+  std::vector<std::byte> tail;  ///< after the image scale
   std::vector<float> back;
 
   /// The value of an E4M3 code, by the definition of floating point.

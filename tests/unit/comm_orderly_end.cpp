@@ -37,7 +37,7 @@ TEST(Poll, StopsAtTheDeadlineAndAsksAtLeastOnce) {
   EXPECT_EQ(poll([](Seconds) { return Progress::done; }, Seconds{0}), Progress::done);
 }
 
-/// What was called, in order. Shared with the threads that call.
+/// The calls, in order. The log is shared with the threads that call.
 struct Log {
   void add(const std::string& call) {
     const std::lock_guard lock(mutex);

@@ -139,7 +139,8 @@ std::uint64_t wait_in(Rank& rank, const char* name, std::uint64_t sequence) {
 
 class Expiry : public testing::TestWithParam<int> {};
 
-/// Whoever waits, rank 0 says it, names who is elsewhere, and all ranks end with 124.
+/// Whichever rank waits, rank 0 prints the message and names the ranks that are elsewhere, and all
+/// ranks end with 124.
 TEST_P(Expiry, NamesWhoWaitsAndWhoIsElsewhere) {
   const int elsewhere = GetParam();
   const Deadline deadline(1s);

@@ -22,7 +22,7 @@
 namespace zeropp::comm {
 namespace {
 
-/// What was asked about one descriptor.
+/// The calls of poll() for one descriptor.
 struct Asked {
   std::mutex mutex;
   std::condition_variable changed;
@@ -47,7 +47,7 @@ void note(std::span<const pollfd> items) {
 }  // namespace
 }  // namespace zeropp::comm
 
-/// In place of the C library's.
+/// Replaces the C library's function.
 extern "C" int poll(pollfd* items, nfds_t count, int milliseconds) {
   zeropp::comm::note({items, count});
   const timespec time{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};

@@ -42,7 +42,7 @@ std::string refusal_of(const std::string& text) {
   return refusal([&] { read_text(text, "x.json", table); });
 }
 
-/// What a file says, once what has no effect is left out.
+/// The options of a file, without the options that have no effect.
 struct Settled {
   explicit Settled(const std::string& text) {
     ignored = read_text(text, "x.json", table);

@@ -1,7 +1,7 @@
 // ctest: name=data_token_files labels=sanitize
-// Token files of llm.c and Megatron-LM that are damaged, anywhere: read whole and in the
-// vocabulary, or refused in one line. What whole ones hold is compared with NumPy's in
-// tests/oracle.
+// Token files of llm.c and Megatron-LM that are damaged anywhere: they are read whole, with tokens
+// of the vocabulary, or refused in one line. tests/oracle compares the content of whole files with
+// NumPy's.
 #include <gmock/gmock.h>
 
 #include <cstring>

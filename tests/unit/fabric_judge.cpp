@@ -107,7 +107,7 @@ TEST(FabricJudge, TheMedianIsOfAllLinksAndTheTypicalValueIsNot) {
   EXPECT_DOUBLE_EQ(latency.median, (1 + 3) / 2.0);
   EXPECT_DOUBLE_EQ(latency.typical, 1);
   EXPECT_DOUBLE_EQ(latency.limit, 1.25);
-  // The median of bandwidths is that of GB/s, as they are shown, not of the times behind them.
+  // The median of bandwidths is taken over GB/s, as printed, not over the measured times.
   const double fast = kBytes / 60e-6 * 1e-9;
   EXPECT_DOUBLE_EQ(bandwidth.median, (fast + fast / 3) / 2);
   EXPECT_DOUBLE_EQ(bandwidth.typical, fast);

@@ -53,7 +53,7 @@ Choice random_choice(std::mt19937& engine) {
   return choice;
 }
 
-/// What a case must read and write on the host, whose activations are fp32.
+/// Bytes that a case must read and write on the host, whose activations are fp32.
 std::pair<std::size_t, std::size_t> bytes_of(const Case& of, const Choice& choice) {
   const std::size_t n = choice.values;
   const std::size_t e = of.dtype == "fp32" ? 4 : 2;
@@ -68,7 +68,7 @@ std::pair<std::size_t, std::size_t> bytes_of(const Case& of, const Choice& choic
   const std::size_t table = (tokens.size() + s.length) * c;
   const std::string from = of.variant.substr(0, of.variant.find('>'));
   const std::string to = of.variant.substr(of.variant.find('>') + 1);
-  // "two-kernels:int8:256", or with ",moments=bf16" or int8 behind it, of which `kept` is "bf16".
+  // "two-kernels:int8:256", or ",moments=bf16" (or int8) after it; `kept` is then "bf16".
   const std::string image =
       of.variant.substr(of.variant.find(':') + 1, of.variant.find(',') - of.variant.find(':') - 1);
   const std::size_t equals = of.variant.find('=');

@@ -155,7 +155,7 @@ TEST(Encoder, FirstLossIsLogOfTheVocabulary) {
   }
 }
 
-/// The loss of a token that is masked in the first half changes with one behind it.
+/// The loss of a masked token in the first half changes with a token after it.
 TEST(Encoder, AttendsToBothSides) {
   EncoderFixture<Encoder> fixture(small_encoder(true), 1);
   // Every token is its neighbours' evidence: the gradient of the last position's embedding is not

@@ -216,7 +216,7 @@ TEST(Gpt, FreshGradientsAreWritten) {
   }
 }
 
-/// Smaller batches and evaluations in between leave nothing behind.
+/// Smaller batches and evaluations in between do not change later results.
 TEST(Gpt, ActivationsAreReused) {
   Fixture fixture(small(true), 3);
   const zero::Batch small_batch = fixture.batch(1, 5, 5);

@@ -1,6 +1,7 @@
 // ctest: name=model_kept_inputs timeout=60 labels=sanitize
-// Inputs of blocks between forward and backward: with the copies as far behind compute as waits
-// allow, and with compute as far behind the copies, backward reads what forward wrote.
+// Inputs of blocks between forward and backward: backward reads the values that forward wrote, with
+// the copies as late as the waits on compute allow, and with compute as late as the waits on the
+// copies allow.
 #include <gtest/gtest.h>
 
 #include <algorithm>

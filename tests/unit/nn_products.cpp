@@ -250,7 +250,7 @@ struct Reference {
   Doubles d_qkv;
 };
 
-/// What attention keeps from forward to backward: as large as it asks for, and no more.
+/// The memory that attention keeps from forward to backward: exactly as large as it asks for.
 Floats saved_for(const AttentionShape& shape) {
   return poisoned((product_ops.attention_saved_bytes(shape, Dtype::fp32) + 3) / 4);
 }

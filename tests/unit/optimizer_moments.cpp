@@ -136,8 +136,9 @@ TEST(Moments, BytesAreThoseOfTheirElementsAndScales) {
   EXPECT_EQ(Kept(0, Moments::int8).bytes(128), 0U);
 }
 
-/// What a block's largest magnitude is, it stays; small values keep a relative error that the
-/// decade's parts allow, and a positive second moment does not become zero.
+/// The largest magnitude of a block is kept exactly. The relative error of small values stays
+/// within the limit that the parts of a decade give, and a positive second moment does not become
+/// zero.
 TEST(Moments, InEightBitsKeepTheLargestAndLoseLittle) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
@@ -388,8 +389,8 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryKind,
                                   std::string(enum_name(std::get<1>(of.param)));
                          });
 
-/// Over many steps of noise the mean of bf16 moments is that of fp32, where the nearest would stay
-/// behind: with beta2 0.999 a step changes a moment by less than half a unit.
+/// Over many steps of noise the mean of bf16 moments follows the mean of fp32 moments. Rounding to
+/// the nearest would not: with beta2 0.999 a step changes a moment by less than half a unit.
 TEST(Moments, InBf16FollowTheMeanOfFp32) {
   constexpr std::size_t kCount = 4096;
   constexpr int kSteps = 500;

@@ -87,7 +87,7 @@ TEST_P(EveryOptimizer, FollowsTheFormulaInDoublePrecisionForManySteps) {
   }
 }
 
-/// What the reference keeps says how many arrays there have to be.
+/// The number of states that the reference keeps is the required number of arrays.
 TEST_P(EveryOptimizer, KeepsWhatItsFormulaNeeds) {
   test::ReferenceParameter parameter{.weight = 1};
   parameter.step(GetParam(), 1, true, 0.5);

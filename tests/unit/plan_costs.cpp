@@ -209,7 +209,8 @@ TEST(PlanCosts, CopyEnginesTakeLargePieces) {
   EXPECT_NEAR(seconds_on(copied, Resource::copies), 3 * part / 2e11, 1e-12);
   EXPECT_EQ(seconds_on(copied, Resource::node_links), 0);
   EXPECT_EQ(seconds_on(copied.finish, Resource::gpu), 0) << "it arrives in place";
-  // An exchange brings the own part to its place too, read and written behind the others.
+  // An exchange also moves the own part to its place, with a read and a write after the other
+  // parts.
   cluster.node_links.latency = 0;
   const OpCost exchanged =
       reduce_cost({"1-hop", kFewest, Dtype::bf16, {}, {}, 1, Dtype::bf16}, node);
@@ -538,7 +539,7 @@ TEST(PlanCosts, ReductionsInTurnTakeLonger) {
   EXPECT_GT(timed(config, cluster).seconds, 1.05 * together);
 }
 
-/// What is beyond the range of fp16 is looked for before a reduction, in fp32.
+/// Before a reduction, gradients in fp32 are searched for values beyond the range of fp16.
 TEST(PlanCosts, GradientsAreReadOnceMoreInFp16) {
   Cluster cluster = round_numbers(4);
   cluster.engine.overlap = 0;
@@ -620,7 +621,7 @@ TEST(PlanCosts, StepsWaitForInputsOnTheHost) {
   EXPECT_GT(timed(config, cluster).seconds, 4 * 2.0 * 512 * 1024 * 2 / 1e7);
 }
 
-/// Where nothing overlaps, a step takes what it moves over the link longer.
+/// Where nothing overlaps, the step time grows by the time of the copies over the link.
 TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
   Cluster cluster = round_numbers(4);
   cluster.engine.overlap = 0;
@@ -638,7 +639,7 @@ TEST(PlanCosts, CopiesOnTheHostComeAndGoOverTheLinkOfTheGpu) {
     PlannedRun run(config, planned_topology(2, 4), 5000);
     run.plan_step(1);
     double moved = 0;
-    double on_gpu = 0;  // in place of the link
+    double on_gpu = 0;  // seconds of copies on the GPU, not over the link
     for (const zero::Op& op : run.plans().step.step.stale.ops) {
       if (op.kind != zero::OpKind::gather_secondary && op.kind != zero::OpKind::keep_secondary &&
           op.kind != zero::OpKind::exchange) {

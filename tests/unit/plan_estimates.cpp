@@ -273,7 +273,7 @@ TEST(PlannedMemory, SumsItsParts) {
                                             }));
 }
 
-/// What lies on the host instead of the device is the same bytes.
+/// Inputs on the host take the same number of bytes as inputs on the device.
 TEST(PlannedMemory, InputsOnTheHost) {
   config::TrainConfig config = gpt(3, 16);
   config.model.recompute_activations = true;

@@ -94,7 +94,7 @@ TEST(PlanModels, KeysOfLlama) {
   EXPECT_FALSE(read.model.tied_head);
   EXPECT_EQ(read.parameters, 8030261248U);  // published
   EXPECT_NEAR(static_cast<double>(parameters_of(read.model)) / 8030261248.0, 1, 1e-4);
-  // 3 x 14336 in place of 2 x this, but for grouped heads and the table of positions.
+  // 3 x 14336 instead of 2 x 14336, except for grouped heads and the table of positions.
   EXPECT_NEAR(static_cast<double>(read.model.mlp_width) / (1.5 * 14336), 1, 0.2);
   for (const char* part :
        {"32 layers x 4096", "a gated one of 14336, with 8 key-value heads and heads of 128",

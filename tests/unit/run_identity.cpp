@@ -1,6 +1,6 @@
 // ctest: name=run_identity timeout=60 labels=sanitize
-// Whether a run goes on from a checkpoint: every option is tried with another value, and either
-// the checkpoint is refused or the option is one of those that may change.
+// Whether a run resumes from a checkpoint: every option is tried with another value, and either the
+// checkpoint is refused or the option is in the list of options that may change.
 #include "lib/train/run_identity.hpp"
 
 #include <gmock/gmock.h>
@@ -24,8 +24,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// What docs/howto/checkpoints.md says may change from a checkpoint to the run that goes on from
-/// it: options by their path, or by the begin of it.
+/// Options that may change from a checkpoint to the run that resumes from it, by
+/// docs/howto/checkpoints.md: their paths, or the beginnings of their paths.
 const std::vector<std::string> kMayChange{
     // where and how state is kept, sent and computed with
     "zero_optimization.", "zeropp.hpz_device", "zeropp.shard_group_size", "zeropp.error_feedback.",
@@ -34,7 +34,7 @@ const std::vector<std::string> kMayChange{
     "zeropp.deterministic", "zeropp.offload_", "aio.", "bf16.", "fp16.", "zeropp.weight_",
     "zeropp.keep_weight_images", "zeropp.gradient_codec_", "zeropp.codec_schedule",
     "zeropp.adaptive_bits.", "zeropp.model.recompute_", "zeropp.model.cpu_checkpointing",
-    // how the optimizer goes on with it
+    // how the optimizer continues with it
     "optimizer.params.", "zeropp.decayed_parameters", "zeropp.moments", "gradient_clipping",
     "zeropp.update_in_backward", "scheduler.",
     // the data from here on, which a warning tells of where they are others

@@ -57,7 +57,7 @@ std::string with_header(const std::string& header, std::size_t values) {
   return text + header + std::string(values, '?');
 }
 
-/// What a reader says of a file with these bytes; "" where it takes it.
+/// The message of a reader about a file with these bytes; "" if it accepts the file.
 std::string refusal(const std::string& bytes) {
   const test::TemporaryFolder folder;
   const auto path = folder.path() / "f";

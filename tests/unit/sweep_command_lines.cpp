@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// What became of a command line.
+/// The result of reading a command line.
 struct Taken {
   Options options;
   Settings settings;
@@ -58,7 +58,7 @@ struct Line {
   const char* refusal = "";  ///< a part of it; empty: taken
 };
 
-// In the order in which they were found. Those of sizes that no host has are only resolved here.
+// In the order in which they were found. Lines with sizes that no host has are only resolved here.
 const std::vector<Line> kLines{
     {"all_reduce_perf -b 8 -e 128M -f 2 -g 8", "(-g) 8"},  // nccl-tests, README
     {"all_reduce_perf -b 8 -e 8G -f 2 -g 1"},

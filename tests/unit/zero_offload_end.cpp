@@ -1,7 +1,7 @@
 // ctest: name=zero_offload_end timeout=30 with=support/no_uring.cpp
-// An offloaded optimizer that ends while its weights are on their way to their file, as an
-// exception ends it: its memory stays until nothing is written from there any more. The file's
-// weights outlive it. The program's own pwrite() is that way, in place of io_uring.
+// An offloaded optimizer that ends while its weights are written to their file, for example by an
+// exception: its memory stays until nothing is written from it any more. The weights in the file
+// outlive it. The program's own pwrite() writes, instead of io_uring.
 #include <gtest/gtest.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds kLong{200};
 
 }  // namespace
 
-/// In place of the C library's.
+/// Replaces the C library's function.
 extern "C" ssize_t pwrite(int file, const void* memory, size_t bytes, off_t at) {
   {
     std::unique_lock lock(gate.mutex);

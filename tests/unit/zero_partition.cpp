@@ -120,7 +120,7 @@ TEST(StateMemory, MatchesZeROsFormulas) {
   EXPECT_TRUE(is_offloaded("offloaded_secondary"));
 }
 
-/// What is held is found by its name, in whatever order; no name may be wrong on either side.
+/// Held memory is found by its name, in any order; no name may be missing on either side.
 TEST(StateMemory, IsComparedByName) {
   const std::vector<MemoryPart> predicted{{"master", 8}, {"moments", 16}, {"secondary", 0}};
   const HeldMemory held{{"secondary", 0}, {"moments", 17}, {"master", 8}, {"unused", 0}};

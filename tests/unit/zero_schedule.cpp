@@ -47,10 +47,11 @@ std::size_t count(const Schedule& schedule, OpKind kind) {
                                                 [&](const Op& op) { return op.kind == kind; }));
 }
 
-/// earlier[i][j]: operation i begins after the end of j, by what it waits for and by the order on
-/// its stream. A collective begins after the begin of the one before it on its stream, and ends
-/// after the end of that. `queued`: where streams wait for collectives, their ends are enqueued
-/// with them, and what else is on the stream of the ends comes behind those.
+/// earlier[i][j]: operation i begins after the end of j, by its waits and by the order on its
+/// stream. A collective begins after the begin of the collective before it on its stream, and ends
+/// after the end of that collective. `queued`: where streams wait for collectives, the ends of
+/// collectives are enqueued with them, and other work on the stream of the ends comes after these
+/// ends.
 std::vector<std::vector<bool>> order_of(const Schedule& schedule, bool queued = false) {
   const std::size_t n = schedule.ops.size();
   std::vector<std::vector<bool>> earlier(n, std::vector<bool>(n, false));
@@ -264,8 +265,8 @@ TEST(Schedule, LiveWeightsStayWithinTheirLimit) {
   EXPECT_LT(make_evaluation_schedule(in, false).arena_bytes, memory);
 }
 
-/// What an operation reads was written before, whatever the streams do: weights by their gather,
-/// gradients by every backward that adds to them, sums by their reduction.
+/// An operation reads only values that were written before, whatever the streams do: weights by
+/// their gather, gradients by every backward that adds to them, sums by their reduction.
 TEST(Schedule, OrdersEveryReadAfterItsWrites) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 80; ++trial) {
@@ -350,8 +351,8 @@ TEST(Schedule, FirstSumsOfAStepReplace) {
   }
 }
 
-/// What a host that waits does: it ends a collective when an operation waits for it, and not
-/// before. `pending`: reductions that have begun and not ended when operation i begins.
+/// Follows the operations like a host that waits: it ends a collective when an operation waits for
+/// it, and not before. `pending`: reductions that have begun and not ended when operation i begins.
 template <class Check>
 void as_the_host_waits(const Schedule& schedule, const Check& check) {
   std::vector<std::size_t> pending;
@@ -583,7 +584,7 @@ TEST(Volume, ThrowsForACollectiveThatIsMissing) {
   EXPECT_THROW((void)volume(schedule, volumes), std::out_of_range);
 }
 
-/// What a first refresh sends are whole weights, whatever those of updated ones send.
+/// The first refresh sends whole weights, whatever refreshes of updated weights send.
 TEST(Volume, OfTheFirstRefreshIsThatOfWholeWeights) {
   const ScheduleInput in = make_input(2, false, 1, 1 << 20, true, false, 1 << 20);
   Volumes volumes;
