@@ -219,7 +219,7 @@ class Sizes(zpp.TestCase):
         self.check_fails(self.train(2, "--vocab-size", "3"), zpp.USAGE, "3", "vocab")
 
     def test_batch_does_not_divide(self):
-        """What would is named, and no number that nobody gave."""
+        """The message names a batch that divides, and no number that the user did not give."""
         of_two = "is not divisible by 4 (train_micro_batch_size_per_gpu 2 * 2 ranks): choose 4"
         for words, message in ((["7"], f"7 {of_two} or 8"), (["1"], f"1 {of_two} (flags:"),
                                (["10", "--gradient-accumulation-steps", "2"],

@@ -163,7 +163,7 @@ class Checker(zpp.TestCase):
         self.check_valid(original)
 
     def test_one_thing_changed(self):
-        """What the bytes of steps do not tell: every other number that follows from something."""
+        """Numbers beside the bytes of steps: every other number that follows from another entry."""
         self.check_ok(self.train(4, *zpp.ALL_FEATURES, *EVALUATIONS))
         copies = []
         for index, (where, value, _) in enumerate(CHANGES):

@@ -11,7 +11,7 @@ FOLDER = zpp.BIN.parent / "share" / "bash-completion" / "completions"
 
 
 def completed(*words):
-    """What bash offers for the last word where PATH has the programs."""
+    """The words that bash offers for the last word if PATH has the programs."""
     script = (f". {shlex.quote(str(FOLDER / 'zpp.bash'))}\n"
               f"COMP_WORDS=({shlex.join(words)})\nCOMP_CWORD={len(words) - 1}\n_zpp\n"
               'if ((${#COMPREPLY[@]})); then printf "%s\\n" "${COMPREPLY[@]}"; fi\n')

@@ -36,7 +36,7 @@ class Keys(zpp.TestCase):
         return zpp.Process(command, cwd=self.folder).end()
 
     def values(self, row):
-        """Of a key that is no option: values that are ignored, and values that are refused."""
+        """Ignored values and refused values of a key that is no option."""
         key, standing = row[:2]
         if standing == "ignored":
             return ANYTHING, []

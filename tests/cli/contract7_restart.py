@@ -197,8 +197,8 @@ class Restart(zpp.TestCase):
         return root["parameters_hash"], groups["steps"]["loss_scale"], groups["steps"]["loss"]
 
     def test_with_codecs_that_change(self):
-        """Of gradients by a schedule that counts the steps of both runs, and of weights by what widths lose, chosen
-        after steps 0 and 3: step 4 begins with what the checkpoint kept."""
+        """Codecs of gradients change by a schedule that counts the steps of both runs. Codecs of weights are chosen by
+        the losses of widths after steps 0 and 3: step 4 begins with the choice that the checkpoint kept."""
         schedule = ('[{"gradient_codec_intra": "int8:128"}, {"from_step": 3, "units": ["block"], '
                     '"gradient_codec_intra": "int4:128"}]')
         self.check_restart(*BITS, "--error-feedback", "both", "--codec-schedule", schedule,
@@ -383,7 +383,7 @@ class Restart(zpp.TestCase):
         self.assertNotIn("weight decay", result.stderr)
 
     def forget(self, step, keys):
-        """What a checkpoint has that an earlier version would not have kept of the identity of its run."""
+        """Removes keys from the identity of the run in a checkpoint, as if an earlier version had saved it."""
         path = self.kept / f"step-{step:09}" / "manifest.json"
         manifest = json.loads(path.read_text())
         state = json.loads(manifest["state"])

@@ -135,7 +135,7 @@ def flags(row):
 
 
 def effective(row):
-    """What `auto` stands for."""
+    """The values that `auto` stands for."""
     nodes, local = row["nodes"]
     gather, reduction = row["all_gather"], row["reduce_scatter"]
     plain = "native" if zpp.TRANSPORT == "nccl" and not row["deterministic"] and row["depth"] == 1 else "flat"

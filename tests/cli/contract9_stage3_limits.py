@@ -1,6 +1,6 @@
 # ctest: name=contract9_stage3_limits cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""What stage 3 keeps whole, and keeps until its next use, is what was asked for: the bytes of every trace follow from
-its configuration by a replay that shares no code with the library, and the planner says the same."""
+"""Stage 3 keeps whole, and keeps until the next use, the requested weights. A replay that shares no code with the
+library derives the bytes of every trace from its configuration, and the planner gives the same bytes."""
 
 import json
 import unittest

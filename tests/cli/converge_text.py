@@ -57,7 +57,7 @@ class ConvergeText(zpp.TestCase):
         self.assertEqual((groups["data_text"]["vocab_size"], groups["data_text"]["held_out_tokens"]), (256, 4000))
 
     def test_teams(self):
-        """Of one rank side by side, and of two and eight that train each run together."""
+        """Teams of one rank run side by side; teams of two and of eight ranks train each run together."""
         for ranks, words in ((2, ["--ranks-per-run", "1"]), (2, []), (8, [])):
             hashes, _, groups = self.run_of("text-pilot", ranks, "--seeds", "[101, 102]", *words)
             self.assertEqual(set(groups["runs"]["world_size"]), {1 if words else ranks})
@@ -80,7 +80,7 @@ class ConvergeText(zpp.TestCase):
             self.assertAlmostEqual(one, two, delta=0.1 * (max(parts[0]) - min(parts[0])))
 
     def test_parts_of_several_sizes(self):
-        """Of 40 batches that are asked for the data have 31: one part of 16 has one, and the others two."""
+        """The data have 31 of the 40 requested batches: one of the 16 parts has one batch, and the others have two."""
         self.data[self.data.index("--held-out-fraction") + 1] = "0.2"
         # The checker weights the parts.
         _, _, groups = self.run_of("text-pilot", 1, "--seeds", "[101]", evaluation_batches=40)

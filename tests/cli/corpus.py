@@ -176,7 +176,7 @@ class Corpus(unittest.TestCase):
         return done
 
     def test_part(self):
-        """Of a token file of our own, so that no module is needed."""
+        """A part of a token file that the test writes, so that no module is needed."""
         self.output.mkdir()
         rng = random.Random(3)
         ids = array.array("H", [rng.randrange(600) for _ in range(9000)])

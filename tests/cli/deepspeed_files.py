@@ -31,7 +31,7 @@ def is_in(configuration, key):
 
 class Files(zpp.TestCase):
     def words(self, content):
-        """What a file cannot know: the folder of the test, and a loss scale that a model this small takes."""
+        """Flags that a file cannot contain: the folder of the test, and a loss scale for a model this small."""
         zero = content.get("zero_optimization", {})
         words = []
         for section, flag in (("offload_optimizer", "--offload-optimizer-nvme-path"),

@@ -32,8 +32,8 @@ class Fabric(zpp.TestCase):
         return json.loads((self.folder / "fabric.json").read_text())
 
     def planted(self, kinds, *words, **variables):
-        """What is found on four ranks. Measured again where a busy machine hides the delay, or has slow links of its
-        own beside faults of these kinds."""
+        """The faults that are found on four ranks. Measures again where a busy machine hides the delay, or has slow
+        links of its own beside faults of these kinds."""
         env = {"LD_PRELOAD": SLOW, "ZEROPP_PMPI_SLOW_MS": DELAY, **variables}
         for _ in range(3):
             result = self.fabric(4, *SHORT, "--fabric-threshold", THRESHOLD, *words, env=env)

@@ -27,7 +27,7 @@ def command(program, *words):
 
 
 def gate(*words, codes=(0,)):
-    """What zpp-validate gate prints, as a command but in this process; it ends with one of `codes`."""
+    """The output of zpp-validate gate, run in this process; it ends with one of `codes`."""
     done = validate.run("gate", *words)
     assert done.returncode in codes, done
     return done.stdout + done.stderr

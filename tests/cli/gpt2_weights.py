@@ -44,8 +44,8 @@ class Weights(zpp.TestCase):
                 self.assertEqual(self.begun_with(step / "model.safetensors", *words, ranks=2), loss)
 
     def test_names_without_prefix_and_masks(self):
-        """As files of the bare model have them, and of earlier versions; each value is read where it belongs: with one
-        changed, the export is not what it was."""
+        """Names and masks of files of the bare model and of earlier versions. Each value is read where it belongs: a
+        change of one value changes the export."""
         step, loss = self.exported(ranks=1)
         tensors, _ = safetensors_file.read(step / "model.safetensors")
         bare = {name.removeprefix("transformer."): values for name, values in tensors.items()}
@@ -58,7 +58,7 @@ class Weights(zpp.TestCase):
         self.assertNotEqual(self.begun_with(file), loss)
 
     def test_a_checkpoint_wins(self):
-        """Of a job that is started again with the same words."""
+        """A job that is started again with the same words resumes from its checkpoint."""
         step, _ = self.exported(ranks=1)
         kept = self.out / "checkpoints"
         result = self.train(1, "--train-iters", 5, "--save", kept, "--load", kept,

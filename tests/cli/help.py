@@ -24,12 +24,12 @@ def printed(command, *words):
 
 
 def commands_in(text):
-    """Of zpp_plan; none of the others has a list of commands."""
+    """The commands of zpp_plan; no other program has a list of commands."""
     return re.findall(r"^  ([a-z]+)  +\S", text.partition("Commands (")[2], re.MULTILINE)
 
 
 PROGRAMS = [[path.name] for path in sorted(zpp.BIN.glob("zpp_*"))]
-# That is zpp-validate html.
+# `report` is zpp-validate html.
 OF_PLAN = [["zpp_plan", name] for name in commands_in(printed(["zpp_plan"], "--help")) if name != "report"]
 COMMANDS = [*PROGRAMS, *OF_PLAN]
 

@@ -27,7 +27,7 @@ def source_of(module):
 
 
 def imported(*modules):
-    """What these and all that they import of ours import of others, inside of functions too."""
+    """Modules of others that these modules import, directly or by our modules, inside of functions too."""
     seen, others, todo = set(), set(), list(modules)
     while todo:
         module = todo.pop()

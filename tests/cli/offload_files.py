@@ -37,7 +37,7 @@ class OffloadFiles(zpp.TestCase):
         self.assertRegex(said[0], "io_uring")
 
     def test_sub_groups(self):
-        """What moves at a time: more transfers of as many elements, through less memory of the host."""
+        """Smaller sub-groups: more transfers for the same number of elements, through less memory of the host."""
         _, one, large, much = self.in_files("--sub-group-size", 8192)
         _, other, small, little = self.in_files("--sub-group-size", 1024)
         self.assertEqual(one, other)

@@ -143,7 +143,7 @@ class Peer(zpp.TestCase):
                 self.assertEqual(values["peer"].partition(", deterministic")[0], described)
 
     def test_vocabulary(self):
-        """It is padded, and the work that is counted is that without padding."""
+        """The vocabulary is padded; the counted work is without the padding."""
         (padded, rows), (other, other_rows) = self.trained([], ["--vocab-multiple", "50"])
         self.assertEqual((rows["rows"], other_rows["rows"]), ([128, 128], [100, 100]))
         self.assertEqual(["multiples of 50" in values["peer"] for values in (padded, other)], [False, True])
@@ -193,7 +193,7 @@ class Peer(zpp.TestCase):
         self.assertTrue(values["peer"].startswith("PyTorch, one GPU, bf16 autocast"), values["peer"])
 
     def test_allocator(self):
-        """It is told before PyTorch is imported, beside what the user says."""
+        """The allocator is configured before PyTorch is imported, in addition to the user's settings."""
         (self.folder / "torch.py").write_text("import os\nraise ImportError(os.environ['PYTORCH_CUDA_ALLOC_CONF'])\n")
         for words, told, expected in (([], "", "expandable_segments:True"),
                                       (["--no-expandable-segments"], "", "expandable_segments:False"),

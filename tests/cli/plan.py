@@ -14,7 +14,7 @@ ZEROPP = ["--zero-quantized-weights", "--zero-hpz-partition-size", "4", "--zero-
 
 
 def in_gibibytes(size):
-    """As a limit that `size` fits is written."""
+    """A limit that `size` fits, in the form of the flag."""
     return f"{math.ceil(100 * size / 2**30) / 100:.2f}"
 
 
@@ -70,8 +70,8 @@ class Estimates(Program):
             self.assertEqual((timed.code, "this does not run there" not in timed.stderr), (zpp.OK, fits), timed)
 
     def test_hpz_on_the_host_fits_what_its_copy_does_not(self):
-        """Of a search with hpZ's copy on the GPU nothing fits the least memory that one with the copy on the host
-        needs."""
+        """The least memory for a search with hpZ's copy on the host fits no configuration of a search with the copy on
+        the GPU."""
         words = ["search", *MODEL, "--nodes", "4", "--ranks-per-node", "4", "--zero-hpz-partition-size", "4",
                  "--zero-stage", "3"]
         least = {}
@@ -146,7 +146,7 @@ class Estimates(Program):
         self.assertNotIn("minimum-weight-bits", told.stderr)
 
     def test_tables_of_images_are_planned(self):
-        """Of kept ones and of those that units which persist send: as the checker derives them, and a search as an
+        """Tables of kept images and of images that persistent units send equal the checker's, in a search and in an
         estimate."""
         words = [*MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3", "--zero-quantized-weights",
                  "--weight-codec", "int8:256",
@@ -426,7 +426,7 @@ class Configurations(Program):
 
 
 class Bounds(Program):
-    """What nobody can run is refused before it is planned, and models of many layers are planned in time."""
+    """A job that nobody can run is refused before it is planned, and models of many layers are planned in time."""
 
     def bounded(self, *words):
         """Within 3 GB, and seconds of processor time where less than one is needed."""

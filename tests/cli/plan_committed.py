@@ -58,7 +58,7 @@ def gathers_master(trace):
 
 
 def job(trace):
-    """What a plan is a function of."""
+    """The values that determine a plan."""
     return trace["config_json"], trace["node_count"], trace["ranks_per_node"]
 
 

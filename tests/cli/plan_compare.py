@@ -229,7 +229,8 @@ class Numbers(Case):
         self.assertLess(kept["none"]["bytes_out_of_node"], more["none"]["bytes_out_of_node"])
 
     def test_weight_differences_may_be_part_of_all(self):
-        """Of nodes of one rank too, which have copies for differences and no hpZ."""
+        """All features may include weight differences, also on nodes of one rank, which have copies for differences and
+        no hpZ."""
         words = [*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node"]
         for ranks in (1, 2):
             with self.subTest(ranks):
@@ -293,7 +294,7 @@ class Numbers(Case):
             self.assertNotIn(" GiB", told)
 
     def test_a_gpu_is_a_cluster_file(self):
-        """What --gpu stands for can be written, and gives the same answer as a file."""
+        """The cluster of --gpu can be written to a file, and the file gives the same answer."""
         made = self.folder / "made.json"
         self.check_ok(self.plan("calibrate", *SOLD, "--calibrated", made))
         self.assertEqual(self.compared(*JOB, *SOLD)[0].stdout, self.compared(*JOB, "--cluster", made)[0].stdout)

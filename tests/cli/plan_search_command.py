@@ -89,7 +89,7 @@ class Searches(Program):
                      parts=("zeropp.shard_group_size: 3 has to divide the 2 ranks of a node", "choose 2 or 4"))
 
     def test_an_error_of_all_configurations_is_the_users(self):
-        """It is told as estimate tells it, not as a space without configurations."""
+        """The search prints the error that estimate prints, not that the space has no configurations."""
         job = [*MODEL, "--nodes", "4", "--ranks-per-node", "2"]
         for words, part in ((["--data-source", "llmc", "--data-path", "nowhere"], "data"),
                             (["--global-batch-size", "7"], "train_batch_size"),

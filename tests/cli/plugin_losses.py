@@ -12,7 +12,7 @@ from local_script import run
 
 class Losses(zpp.TestCase):
     def on_two_ranks(self, script, *words):
-        """What the script prints, run by the Python that has PyTorch."""
+        """The output of the script, run by the Python that has PyTorch."""
         python = os.environ.get("ZEROPP_TORCH_PYTHON")
         if not python:
             self.skipTest("ZEROPP_TORCH_PYTHON names no Python with PyTorch")

@@ -55,7 +55,7 @@ class RambleDefinition(zpp.TestCase):
         return any(self.success.match(line) for line in text.splitlines())
 
     def command(self, workload):
-        """Of 2 nodes x 2 ranks, with Ramble's variables in place."""
+        """The command for 2 nodes x 2 ranks, with the values of Ramble's variables."""
         variables = {"experiment_run_dir": str(self.folder / workload), "zeropp_path": str(self.folder / "prefix"),
                      "processes_per_node": "2"}
         for words, keywords in self.calls["workload_variable"]:

@@ -150,7 +150,7 @@ class OptionSet:
         return None
 
     def shrunk(self, outcome):
-        """As few options as still end so."""
+        """The fewest options that still have this outcome."""
         options = dict(self.options)
         for flag in list(options):
             fewer = {other: words for other, words in options.items() if other != flag}

@@ -88,7 +88,7 @@ class ReframeChecks(zpp.TestCase):
         self.failed(build=build, phase="sanity", reason=r"summary\.json|exit")
 
     def test_a_run_that_sends_other_bytes(self):
-        """It says VALID; the reference is the closed form, not what the run says."""
+        """The run says VALID; the reference is the closed form, not the verdict of the run."""
         build = programs(self.folder / "build", zpp_train="\n".join([
             "#!/bin/sh", f"'{zpp.TRAIN}' \"$@\" || exit $?", "[ \"$OMPI_COMM_WORLD_RANK\" -eq 0 ] || exit 0",
             f"exec '{sys.executable}' -c '" + "; ".join([

@@ -73,7 +73,7 @@ def commands(question):
 @functools.cache
 @unittest.mock.patch("matplotlib.figure.Figure.savefig")
 def printed(question, _=None):
-    """What the commands of a page print, and the text in its archive. Pictures, which take most of the time, are not
+    """The output of the commands of a page, and the text in its archive. Pictures, which take most of the time, are not
     drawn."""
     texts = []
     for program, *words in commands(question):
@@ -91,8 +91,8 @@ def printed(question, _=None):
 
 
 def said_by(summary):
-    """Of a training run median milliseconds and the GiB of each part of its memory; of zpp_kernels us, GB/s and shares
-    in percent."""
+    """Text of a summary. A training run gives median milliseconds and the GiB of each part of its memory; zpp_kernels
+    gives us, GB/s and shares in percent."""
     if summary.get("app") == "train":
         steps = [summary["steps"][name] for name in ("time", "time_forward", "time_backward")]
         return " ".join([*(f"{1e3 * statistics.median(times[warm_up:]):.3f}" for times in steps for warm_up in WARM_UPS

@@ -20,7 +20,7 @@ def head_of(path):
 
 
 def scripts():
-    """Those that are started, and not sourced by others."""
+    """The scripts that are started, without scripts that others source."""
     listed = subprocess.run(["git", "-c", f"safe.directory={zpp.SOURCE}", "ls-files", "jobscripts"],
                             cwd=zpp.SOURCE, check=True,
                             capture_output=True, text=True).stdout.split()

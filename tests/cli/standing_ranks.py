@@ -38,7 +38,7 @@ def steady(text):
 
 
 def facts(path):
-    """What the trace says beside times; None where there is none."""
+    """The content of the trace except times; None if there is no trace."""
     if not path.exists():
         return None
     root, groups = zpp.read_trace(path)

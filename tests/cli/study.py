@@ -428,7 +428,7 @@ class Shipped(Base):
                                    **environment})
 
     def test_submit_without_an_answer_of_the_queue(self):
-        """What may be in the queue already is not submitted again."""
+        """A run that may be in the queue already is not submitted again."""
         programs = self.folder / "programs"
         programs.mkdir()
         for name, text in (("squeue", "echo no answer >&2; exit 1"), ("sbatch", "echo 7")):

@@ -102,7 +102,7 @@ class Summarize(zpp.TestCase):
                 self.assertGreater(len(page.tables.get(table, ())), 1, (app, table))
 
     def check_times(self, trace, json_file):
-        """What `compare` reads of a trace is what it reads of the JSON."""
+        """`compare` reads the same values from a trace and from the JSON."""
         ours, theirs = (measurement.read_file(path, 1) for path in (trace, json_file))
         self.assertEqual(list(ours.rows), list(theirs.rows))
         for key, row in ours.rows.items():

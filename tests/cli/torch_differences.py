@@ -160,8 +160,8 @@ def agreements():
 
 
 def changed_within_a_forward():
-    """What the next forward says of weights that a forward changes after its first gather, as a momentum encoder's, and
-    of weights that change between a forward and its backward."""
+    """Messages of the next forward about weights that a forward changes after its first gather, like a momentum
+    encoder, and about weights that change between a forward and its backward."""
     import zeropp.torch
 
     class Updating(models.Model):
@@ -440,7 +440,7 @@ def refreshed_and_replaced():
 
 
 def refused():
-    """What is said to settings that cannot be."""
+    """The refusals of settings that cannot work."""
     import zeropp.torch
 
     found = []

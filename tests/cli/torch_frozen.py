@@ -171,7 +171,7 @@ def left_to_pytorch():
 
 
 def adapters_in_the_group():
-    """What is said where adapters share the group of the block, and where they have one of their own."""
+    """Messages if adapters share the group of the block, and if they have their own group."""
     import zeropp.torch
 
     said = []

@@ -124,7 +124,7 @@ def param_group(state):
 
 
 def sums_of_the_user():
-    """What the user asked for stays through several calls of compress()."""
+    """Whether the user's request for sums stays through several calls of compress()."""
     import zeropp.torch
 
     found = []
@@ -187,7 +187,7 @@ def left_out():
 
 
 class OwnAllGather:
-    """As FSDP2's."""
+    """An all-gather like FSDP2's."""
 
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
@@ -212,7 +212,7 @@ def parts_of_a_list():
 
 
 def all_or_none():
-    """What is refused for the last module, and the hooks of the first."""
+    """The refusal for the last module, and the hooks of the first."""
     import zeropp.torch
 
     model = nn.Sequential(linear(), linear())

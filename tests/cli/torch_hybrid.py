@@ -44,7 +44,7 @@ def gradient(model, seed=1):
 
 
 def exact_gradients():
-    """Of each rank alone."""
+    """The gradients of each rank alone."""
     model, found = linear(None), []
     for rank in range(dist.get_world_size()):
         model(batch(rank)).pow(2).mean().backward()
@@ -185,7 +185,7 @@ def settings_anew():
 
 
 def a_failed_reduction():
-    """What a rank says where its all-reduce is refused: in zeropp's words, not in those of torch.distributed's log."""
+    """The error of a rank whose all-reduce is refused: zeropp's text, not the text of torch.distributed's log."""
     import zeropp.torch
 
     model = zeropp.torch.compress(linear(), weights="none", gradients=("none", "int8:256"), **FAST)

@@ -1,5 +1,5 @@
 # ctest: name=torch_resources timeout=600 labels=cli,torch processors=2
-"""What compress() and the hook of DDP hold ends with what replaces it: plans, communicators and their memory. Ranks
+"""Plans, communicators and memory that compress() and the hook of DDP hold are freed when others replace them. Ranks
 that are threads of one process do not wait for each other, and a hook's state can be saved."""
 
 import gc
@@ -33,8 +33,9 @@ def held():
 
 
 def compressed_again():
-    """What is held before, after the first compress() and a step, and after 20 more of them, while garbage is not
-    collected; whether the rest trains after a part is compressed anew; and what is held when the model has gone."""
+    """The plans and communicators held before, after the first compress() and a step, and after 20 more of them, while
+    garbage is not collected; whether the rest trains after a part is compressed anew; the plans and communicators held
+    after the model is deleted."""
     import zeropp.torch
 
     rank, before = dist.get_rank(), held()

@@ -22,7 +22,7 @@ PLACED = {"NCCL_TOPO_FILE": "/nowhere/of/mine/topology.xml",
 
 
 def without_nan(values):
-    """As JSON has it."""
+    """The values as in JSON: null instead of NaN."""
     if isinstance(values, list):
         return [without_nan(value) for value in values]
     return None if isinstance(values, float) and math.isnan(values) else values

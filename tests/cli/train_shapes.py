@@ -21,7 +21,7 @@ PLUGINS = "both,lanes,both-torch,both-hpz,lanes-compile,both-hpz-compile,differe
 
 
 def read(path):
-    """Of /proc: what ended meanwhile says nothing."""
+    """The text of a file in /proc; empty if the process ended meanwhile."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -90,7 +90,7 @@ class TakenAway(zpp.TestCase):
         self.assertEqual(checkpoint.main([str(kept)]), 0)
 
     def test_folder(self):
-        """It is not made again: on a file system that went away it would come into being on another."""
+        """The folder is not made again: if its file system went away, the new folder would be on another one."""
         kept, away = self.out / "checkpoints", self.folder / "away"
         process = self.start(2, *SIZE, *EVERY, "--save", kept)
         process.wait_for_line("step 4/")

@@ -74,12 +74,12 @@ class Kills(zpp.TestCase):
         return max(steps, default=0)
 
     def bits(self, out):
-        """Of the parameters, and of the nodes' copies where there are some."""
+        """Hashes of the parameters and, if the nodes have copies, of the copies."""
         root, groups = self.trace(out)
         return root["parameters_hash"], groups.get("weight_copies", {}).get("hash")
 
     def check_end(self, alone):
-        """A run that came to its end, from however many beginnings, has the bits of one that was left alone."""
+        """A run that ended, after any number of starts, has the bits of an undisturbed run."""
         self.assertEqual(self.bits(self.out), alone)
         shutil.rmtree(self.out)
 

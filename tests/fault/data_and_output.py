@@ -32,7 +32,7 @@ class Data(zpp.TestCase):
         self.refused(zpp.USAGE, b"short", "corpus.txt", "--seq-length")
 
     def test_held_out_part_too_short_for_a_batch(self):
-        """It holds one sequence, and a batch of both ranks takes four."""
+        """The held-out part holds one sequence; a batch of both ranks takes four."""
         self.refused(zpp.USAGE, b"x" * 400, "held-out", "--micro-batch-size",
                      flags=["--eval-interval", "1", "--held-out-fraction", "0.1"])
 
@@ -125,7 +125,7 @@ class Output(zpp.TestCase):
         return process.end()
 
     def test_folder_that_vanishes(self):
-        """It is made again, with a warning: the result of the run is not lost. So is that of --json."""
+        """The folder is made again, with a warning: neither the result of the run nor the file of --json is lost."""
         for vanish in (lambda: self.out.rename(self.folder / "away"), lambda: shutil.rmtree(self.out)):
             result = self.end_after(vanish, "--json", self.out / "made.json")
             self.assertEqual(result.code, zpp.REQUEUE, result)

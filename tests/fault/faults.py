@@ -44,8 +44,8 @@ MULTIPLE = ("train", "sweep", "converge")
 
 @dataclasses.dataclass
 class Expected:
-    """Of a program with a fault. `words` may have {out}, its folder. `code`: of the launcher; None: any but 0.
-    `verdict`: begin of the new trace's, None where the old one stays."""
+    """The expected end of a program with a fault. `words` may have {out}, its folder. `code`: exit code of the launcher;
+    None: any code but 0. `verdict`: beginning of the verdict of the new trace; None: the old trace stays."""
     apps: tuple
     code: int | None
     parts: tuple = ()
@@ -143,7 +143,7 @@ class Faults(zpp.TestCase):
         return out
 
     def problem(self, fault, name, before):
-        """What is not as the table says, or None."""
+        """The difference from the table, or None."""
         expected = FAULTS[fault]
         out = self.folder / f"{fault}-{name}"
         out.mkdir()

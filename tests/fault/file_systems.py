@@ -89,7 +89,7 @@ class FileSystems(zpp.TestCase):
                     self.clean()
 
     def test_no_locks_and_an_earlier_trace(self):
-        """It is known as one of ours, and replaced. A setting of HDF5's own changes nothing."""
+        """The earlier trace is recognized as ours and replaced. A setting of HDF5 changes nothing."""
         for setting in ("TRUE", "BEST_EFFORT", "FALSE"):
             environment = {**self.environment("locks=ENOLCK"), "HDF5_USE_FILE_LOCKING": setting}
             for seed in ("3", "4"):

@@ -28,7 +28,7 @@ class Fails(zpp.TestCase):
         self.kept = self.folder / "kept"
 
     def transfers_of_a_step(self):
-        """Of a rank, of reads and of writes."""
+        """Transfers of one rank in a step: reads and writes."""
         self.check_ok(self.train(RANKS, *offloaded(self.disk), "--train-iters", "2"))
         groups = self.trace()[1]
         counters = dict(zip(groups["counters"]["name"], groups["counters"]["value"]))

@@ -1,5 +1,5 @@
 # ctest: name=rank_fails labels=fault timeout=300 processors=3
-"""What one rank meets alone ends all ranks, with its message, once, and its exit code."""
+"""An error of one rank ends all ranks, with its message, printed once, and its exit code."""
 
 import zpp
 

@@ -67,7 +67,7 @@ class Signals(zpp.TestCase):
                 self.check_requeue(process.end(), number.name)
 
     def test_before_the_first_step(self):
-        """It may come while the program starts; there is nothing to keep then."""
+        """A signal may come while the program starts; then there is nothing to save."""
         process = self.start(3, "--train-iters", "1000000")
         end = time.monotonic() + zpp.DEADLINE
         while not process.pids("zpp_train"):

@@ -1,7 +1,7 @@
 # ctest: name=standard_output labels=fault timeout=300 processors=2
-"""What a program prints and cannot be written is said, with code 5, after its files are written: by every program, for
-a standard output that is full or closed. One that is slow, or that does not block, loses nothing. A standard error that
-nobody reads keeps no job from its deadline."""
+"""Every program that cannot write its standard output, full or closed, says so and ends with code 5, after its files
+are written. A slow standard output, or one that does not block, loses nothing. A standard error that nobody reads does
+not delay a job past its deadline."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 // The codec grammar: an accepted name has a canonical form, which is accepted and stays as it is.
-// What is refused is std::invalid_argument: kernels know no exit codes.
+// A refused name throws std::invalid_argument: kernels know no exit codes.
 #include <stdexcept>
 
 #include "kernels/codec/spec.hpp"

@@ -1,6 +1,7 @@
 // ctest: name=collective_descriptions np=1,3,4,6 labels=sanitize
-// What descriptions say without communicators is what planned collectives say, and how ranks are
-// shaped in a topology is how a run's groups are: for every algorithm, codec, count and depth.
+// Descriptions without communicators equal the descriptions of planned collectives, and the shape
+// of ranks in a topology equals the shape of a run's groups: for every algorithm, codec, count and
+// depth.
 #include <gtest/gtest.h>
 
 #include "lib/collective/collective.hpp"

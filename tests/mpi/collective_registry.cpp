@@ -1,5 +1,5 @@
 // ctest: name=collective_registry np=1,4 cuda=mpi,nccl timeout=60 labels=sanitize
-// What is registered, what the registry refuses and how it says so, and what traces show.
+// The registered collectives, the refusals of the registry, and the entries of traces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // ctest: name=zero_measured_errors np=1,4 cuda=mpi,nccl timeout=120 labels=sanitize
-// What the engine measures of its compression: nothing where nothing is lost, within what the
-// codecs promise elsewhere, in the steps and for the kinds of units that were asked for. Measuring
+// Errors of compression that the engine measures: zero where nothing is lost, elsewhere within the
+// bounds of the codecs, in the requested steps and for the requested kinds of units. Measuring
 // changes neither the training nor its bytes.
 #include <gtest/gtest.h>
 

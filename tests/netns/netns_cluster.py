@@ -54,7 +54,7 @@ for sender in (0, 1):
 
 
 def processes(marker):
-    """Those that have the marker in their environment: everything that netns.py started inherits it."""
+    """The processes that have the marker in their environment: all processes of netns.py inherit it."""
     found = []
     for place in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -64,7 +64,7 @@ def processes(marker):
 
 
 def surroundings():
-    """What could be seen of a cluster from outside: its interfaces, mounts, hostname, and Open MPI's files."""
+    """The traces of a cluster outside of it: interfaces, mounts, the hostname, and Open MPI's files."""
     mounts = [line for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()
               if line.split()[1] in ("/dev/shm", "/etc/hosts", "/proc")]
     interfaces = [name for name in os.listdir("/sys/class/net") if name.startswith(("eth", "port", "switch", "probe"))]

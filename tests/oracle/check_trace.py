@@ -387,7 +387,7 @@ class CheckTrace(unittest.TestCase):
                         "does not fit what is offloaded", case)
 
     def test_offload_to_files(self):
-        """What steps read and write, in pieces of a sub-group and records of whole pages."""
+        """Counters of the reads and writes of steps, in pieces of a sub-group and records of whole pages."""
         for case in FILES:
             counted = ["files", *(f"file_{what}" for what in ("bytes_read", "bytes_written", "reads", "writes"))]
             for name in counted:

@@ -25,7 +25,7 @@ checks = 0
 
 
 def dump(*args):
-    """What the operation prints."""
+    """The output of the operation."""
     print(*args, sep="\t", file=SERVER.stdin, flush=True)
     lines = []
     for line in SERVER.stdout:

@@ -64,7 +64,8 @@ class Fabrics(unittest.TestCase):
         self.assertEqual(list(self.compare(planted, "--threshold", "0.1", code=1)[1]), ["intra-node transfer"])
 
     def test_a_threshold_that_nothing_exceeds(self):
-        """That of a survey of a busy machine compares nothing: a link may be twice as slow. --threshold does."""
+        """The threshold of a survey of a busy machine is useless in a comparison: a link may be twice as slow.
+        --threshold sets another."""
         twice = synthetic_fabric.make(2, lambda a, b: 2.2 if (a, b) == (0, 1) else 1.0)
         for before, after in ((100, 0.25), (0.25, 100), (1, 1), (29, 29), (math.inf, 0.25)):
             sides = twice | {"threshold": after}, synthetic_fabric.make(1) | {"threshold": before}

@@ -84,7 +84,7 @@ class Compare(unittest.TestCase):
                      "8 ranks on 1 node / 8 ranks on 1 node, emulated")
 
     def kernels(self, name, seed, backend="cuda", device="NVIDIA H200", slower=("", 1.0), verdict="VALID"):
-        """What zpp_kernels -J writes, in the keys that are read."""
+        """A file like that of zpp_kernels -J, with the keys that are read."""
         random = np.random.default_rng(seed)
         rows = []
         for kernel in ("encode", "decode", "adamw"):
@@ -307,7 +307,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(len(self.document["other_bytes"]), 2)
 
     def test_folders(self):
-        """Of studies: a row a run."""
+        """Folders of studies give a row per run."""
         for study, seed in (("before", 1), ("after", 10)):
             for index, run in enumerate(("plain", "qwz", study)):
                 slower = 1.1 if (study, run) == ("after", "qwz") else 1.0

@@ -283,7 +283,8 @@ class Judge(unittest.TestCase):
                 path.unlink()
 
     def test_divergence_is_a_result(self):
-        """Of one seed: the setting has no difference, is named, and is on no rung; the matrix stays VALID."""
+        """One seed of a setting diverged: the setting has no difference, is named, and is on no rung; the matrix stays
+        VALID."""
         out, _ = self.judge(self.matrix(diverged("int4", 3)))
         self.assertRegex(out, r"\| int4 .*\| diverged \(seed 3\) \|\n")
         self.assertEqual(set(self.rows()), {"near", "weights"})
@@ -368,7 +369,7 @@ class Judge(unittest.TestCase):
         self.judge(path, "--fewest-seeds", "3")
 
     def test_several_files_are_one_matrix(self):
-        """Of other seeds, from other machines: judged as one file that has all their runs."""
+        """Files of other seeds, from other machines, are judged as one file that has all their runs."""
         one, two = self.matrix(seeds=(1, 2, 3), name="a.h5"), self.matrix(seeds=(4, 5, 6), name="b.h5", random_seed=2)
         out, _ = self.judge(one, str(two))
         self.assertTrue(out.startswith(f"2 files as one matrix: {one}, {two}.\n"), out)
@@ -387,7 +388,7 @@ class Judge(unittest.TestCase):
             self.assertEqual(len(file["runs/seed"]), 4 * 3)
 
     def test_the_files_are_named_as_they_were_given(self):
-        """Those of a matrix are all called converge.h5."""
+        """All files of a matrix are called converge.h5."""
         paths = []
         for number, folder in enumerate(("one", "another día")):
             (self.folder / folder).mkdir()

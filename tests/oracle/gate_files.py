@@ -118,7 +118,7 @@ class Gate(unittest.TestCase):
         self.assertIn(": 1 moved\n", text)
 
     def test_skips_that_vary_with_the_seed(self):
-        """What no seed of the baseline did is undecided; what a seed of the baseline did otherwise moved."""
+        """A count that no seed of the baseline had is undecided; another count for a seed of the baseline moved."""
         skips = {count: (1,) * count + (0,) * (12 - count) for count in range(4)}
         for seed in range(1, 7):
             self.trace("base", seed, skipped=skips[1 + seed % 2], norm=1 + seed / 1000, loss=3 + seed / 1000)

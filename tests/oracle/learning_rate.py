@@ -11,7 +11,7 @@ import zpp
 
 
 class Scheduler:
-    """What all of them have: a counter that begins at -1, and the rate that was asked for last."""
+    """The common part of all schedulers: a counter that begins at -1, and the latest rate."""
 
     def __init__(self, lr, params):
         self.lr, self.params, self.count = lr, params, -1

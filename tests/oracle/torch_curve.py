@@ -106,7 +106,7 @@ class TorchCurve(zpp.TestCase):
         self.assertLess(self.largest_difference(trace), 2e-6)
 
     def test_bf16(self):
-        """Of the host: weights are rounded, activations are not."""
+        """On the host weights are rounded, and activations are not."""
         trace = self.converge(base={"bf16": {"enabled": True}})
         self.check_ok(self.torch_curve(trace))
         self.assertLess(self.largest_difference(trace), 5e-4)
@@ -168,7 +168,7 @@ class TorchCurve(zpp.TestCase):
                      "zpp-validate torch-curve: error: .* with seed 2 is not the data of the trace")
 
     def test_another_order(self):
-        """Of the same sequences' source, which no hash tells: the losses do."""
+        """Another order of the same sequences changes no hash; the losses show it."""
         trace = self.converge()
         with unittest.mock.patch.object(token_batches, "PURPOSE", 1):
             self.assertEqual(torch_curve.main([str(trace), "--output", str(self.curves), "--device", "cpu"]), 0)
@@ -178,7 +178,7 @@ class TorchCurve(zpp.TestCase):
 
     def test_rules(self):
         def verdict(differences, start=0.0):
-            """Of seeds whose losses spread by about 1."""
+            """The verdict on seeds whose losses spread by about 1."""
             seeds = [curve_table.Pair(seed, numpy.array([[5.0], [5.0 + start]]),
                                       numpy.array([[seed % 4], [seed % 4 + difference]]), [1])
                      for seed, difference in enumerate(differences)]

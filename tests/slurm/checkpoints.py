@@ -74,9 +74,9 @@ class Checkpoints(slurm_cluster.SlurmCase):
         self.assertIn(b"time_limit of 20 s is over, and the run saved where it stands", read(self.log))
 
     def take_away(self, node, identity):
-        """As when its power goes: all that runs on it falls silent at once, the controller counts it as down, and
-        nothing of it comes back. Silent first: the controller asks the ranks of the other node to end, and with this
-        node's help they would still save a checkpoint."""
+        """Stops the node like a loss of power: all its processes stop at once, the controller counts it as down, and
+        none of them comes back. The processes stop first: the controller asks the ranks of the other node to end, and
+        with the help of this node they would still save a checkpoint."""
         ranks = [pid for pid in self.ranks_of(identity)
                  if f"SLURMD_NODENAME={node}".encode() in read(f"/proc/{pid}/environ").split(b"\0")]
         self.assertEqual(len(ranks), 2)

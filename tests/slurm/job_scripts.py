@@ -108,8 +108,8 @@ class Slurm(slurm_cluster.SlurmCase):
             self.assertIn("no matrix 'none.json'", self.log.read_text())
 
     def test_sweep(self):
-        """Of the job's nodes, which are real ones to it; a wrong flag is the job's code; a signal brings it back into
-        the queue, or at the cap ends it, with a trace of the rows done."""
+        """The sweep sees the job's nodes as real nodes. A wrong flag gives the exit code of the job. A signal requeues
+        the job, or ends it at the cap, with a trace of the rows done."""
         flags = ["--", "--minbytes", "1K", "--maxbytes", "4K", "--stepfactor", "4", "--max-seconds", "0.01",
                  "--backend", "host",
                  "--codec", "none,int8:256", "--collective", "all_gather,reduce_scatter"]
@@ -299,7 +299,7 @@ exit $code
         return done.stdout.strip()
 
     def test_exit_codes(self):
-        """What the program ends with is the code of the job; its error line is in the log."""
+        """The exit code of the program is the code of the job; its error line is in the log."""
         absent = self.folder / "absent.txt"
         cases = {"2:0": (["--no-such-flag"], "unknown flag --no-such-flag"),
                  "5:0": (["--data-source", "text", "--data-path", str(absent)], "absent.txt")}

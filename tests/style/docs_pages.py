@@ -63,8 +63,8 @@ def exit_codes():
 
 
 def messages():
-    """What programs and the Python package say on pages of errors, `...` for names and numbers, stands in their
-    sources."""
+    """Messages on pages of errors, with `...` for names and numbers, that are not in the sources of the programs or of
+    the Python package."""
     sources = "\n".join(path.read_text() for top in ("lib", "apps") for path in sorted((SOURCE / top).rglob("*.cpp")))
     literals = re.sub(r'"\s*"', "", sources)
     literals = re.sub(r"\{[\w:.]*\}", "...", literals)

@@ -14,7 +14,7 @@ NEEDED = {"sphinx": "python3-sphinx", "myst_parser": "python3-myst-parser", "fur
 
 
 def complaints(pages, place):
-    """What Sphinx says of the pages; no line where all is well."""
+    """Sphinx's messages about the pages; none if all is well."""
     done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-n", "-E", "-W", "--keep-going", "-b", "html",
                            "-d", place / "trees",
                            pages, place / "html"], capture_output=True, text=True, check=False)
@@ -22,7 +22,7 @@ def complaints(pages, place):
 
 
 def prove_itself(place):
-    """Planted defects are found, each."""
+    """Each planted defect is found."""
     pages = place / "docs"
     pages.mkdir()
     shutil.copy(SOURCE / "docs" / "conf.py", pages)

@@ -46,7 +46,7 @@ def complaints(text, root):
 
 
 def answers(page, text):
-    """Of each row below "I want to ...": the wish and the page, from the root of the tree."""
+    """The wish and the page of each row below "I want to ..."; pages are relative to the root of the tree."""
     rows = re.findall(r"^\| ([a-z][^|]*?) +\|[^|]*\| \[[^\]]*\]\(([^)]*)\) +\|$",
                       text.partition("## I want to ...")[2], re.MULTILINE)
     return {wish: os.path.normpath(page.parent / target) for wish, target in rows}

@@ -42,7 +42,7 @@ def name_of(call):
 
 
 def text(node):
-    """Of a string, an f-string's parts joined by {}."""
+    """The text of a string; an f-string has its parts joined by {}."""
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
     return node.value if isinstance(node, ast.Constant) else None

@@ -30,7 +30,7 @@ ROOT = SOURCE / "validation" / "zpp_validate"
 
 
 def imported(tree):
-    """Of `from a.b import c`: a.b.c, for c may be a module."""
+    """Imported modules; `from a.b import c` gives a.b.c, because c may be a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)

@@ -38,7 +38,7 @@ class HostModel final : public zero::UnitModel {
     }
     model_->backward(layer, host_weights, host_gradients, {});
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      // What lies between tensors is left alone.
+      // Elements between tensors are not changed.
       const ConstView whole = host_gradients[i].values;
       for (const zero::Tensor& tensor : units()[layers()[layer].units[i]].tensors) {
         device_.memory_ops->copy(whole.part(tensor.offset, tensor.count()),

@@ -20,8 +20,8 @@ def updates_write_images(c):
 
 
 def image_tables(c, of_units, tensors):
-    """Of the first rank's shards, weight by weight: a tile of 4096 weights has 40 bytes, and 72 for each tensor in
-    it."""
+    """Bytes of the image tables of the first rank's shards, counted weight by weight: a tile of 4096 weights has 40
+    bytes, and 72 for each tensor in it."""
     if not updates_write_images(c):
         return {}
     total = 0

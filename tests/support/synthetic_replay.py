@@ -162,7 +162,7 @@ class Replay:
             self.net.gather(c["gather"], "none", sum(part), 4)
 
     def codec_that_ran(self):
-        """Of reductions: both codecs only where both hops are taken."""
+        """The codec of reductions: both codecs only if both hops are taken."""
         first, second = self.shape.codecs
         two = self.c["reduce"] == "2-hop" and len(set(self.shape.nodes[:self.shape.group])) > 1
         return f"{first}/{second}" if two and self.c["local"] > 1 else second if two else first

@@ -119,7 +119,7 @@ def remove(group, column):
 
 
 def array_of(kind, values):
-    """Of a column of this kind, as trace_format.py calls it."""
+    """The array of a column of this kind, by the names of trace_format.py."""
     if kind != "S":
         return np.array(values, dtype=f"{kind}8")
     return np.array([value.encode() for value in values], dtype=f"S{max(1, *map(len, values), 1)}")

@@ -12,7 +12,7 @@ LOSS = re.compile(r"\bloss:? +([0-9.]+)|'loss': '?([0-9.]+)")
 
 
 def run(*words, folder=None, python_path=(), limit=500, size=4):
-    """What rank 0 of torchrun's script printed, of `size`. Raises AssertionError with its output where a rank fails."""
+    """The output of rank 0 of `size` ranks of torchrun's script. Raises AssertionError with it if a rank fails."""
     path = os.pathsep.join([*map(str, python_path), os.environ["PYTHONPATH"]])
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size),

@@ -346,7 +346,7 @@ def ignored_keys(line):
 
 
 def check_trace(*paths):
-    """What zpp-validate check says of `paths`, which are judged here: to start a Python for it takes longer."""
+    """The result of zpp-validate check for `paths`, judged in this process: starting another Python takes longer."""
     from zpp_validate.checkers import check_trace as checker
 
     judged = list(checker.verdicts([str(path) for path in paths]))
@@ -398,8 +398,8 @@ class TestCase(unittest.TestCase):
         self.assertEqual((judged.code, verdicts), (OK, ["VALID"] * len(traces)), judged)
 
     def check_tampering(self, paths, changes):
-        """Of each change (name of a trace in `paths`, dataset, rows, value, words) a copy of the trace is INVALID with
-        these words; without rows (None) it is an attribute that changes, and a number keeps its type."""
+        """A copy of the trace with a change (name of a trace in `paths`, dataset, rows, value, words) is INVALID with
+        these words. Without rows (None) an attribute changes; a number keeps its type."""
         copies = []
         for index, (name, where, row, value, _) in enumerate(changes):
             copies.append(self.folder / f"{index}.h5")

@@ -1,5 +1,5 @@
 // ctest: name=app_placement timeout=30 labels=sanitize
-// What is read of a machine from a made-up sysfs, and the mistakes of made-up placements.
+// The facts about a machine that are read from a made-up sysfs, and errors in made-up placements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -20,7 +20,7 @@ namespace {
 std::atomic<int> threads_left = std::numeric_limits<int>::max();
 }  // namespace
 
-/// In place of the C library's.
+/// Replaces the C library's function.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*body)(void*), void* argument) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

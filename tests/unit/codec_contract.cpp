@@ -1,5 +1,5 @@
 // ctest: name=contract1_codec_host timeout=180 labels=sanitize
-// What every registered codec promises, whatever its rule: a new file in kernels/codec/formats is
+// The contract of every registered codec, whatever its rule: a new file in kernels/codec/formats is
 // tested here without an edit.
 #include <gtest/gtest.h>
 
@@ -351,7 +351,7 @@ TEST_P(EveryCodec, RoundingEncodesFp32AsMemoryOfItsDtype) {
         ASSERT_EQ(wire.image(image), wanted.image(image)) << codec_.name() << ", seed " << seed;
       }
       EXPECT_TRUE(wire.guards_intact());
-      // What is of the memory dtype is not rounded again.
+      // Values that are in the memory dtype are not rounded again.
       Wire same(codec_, n, layout.images);
       rounding.encode(Values(values, binding_.memory).view(), layout, same.images(), {}, draw);
       ASSERT_EQ(same.image(0), wanted.image(0));

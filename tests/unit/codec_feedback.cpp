@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, Feedback, testing::ValuesIn(all_bindings()),
                          [](const auto& binding) { return label_of(binding); });
 
 TEST(FeedbackOfConstantValues, ErrsInTheMeanByOneStepOverTheNumberOfRuns) {
-  // What is sent adds up to what was given, but for the error that is still kept.
+  // The sent values add up to the given values, except for the error that is still kept.
   const Codec codec(codec::parse_codec("int4:128"), Dtype::fp32);
   constexpr std::size_t n = 1000;
   std::vector<float> values(n);

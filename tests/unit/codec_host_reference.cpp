@@ -16,7 +16,7 @@ using codec::Layout;
 template <class Format>
 class HostReference : public testing::Test {
  protected:
-  /// What the format says of n values, one by one.
+  /// The image of the values by the rule of the format, value by value.
   static std::vector<std::byte> image_of(const Values& values, std::size_t block,
                                          const Codec& codec) {
     const std::size_t blocks = (values.size() + block - 1) / block;

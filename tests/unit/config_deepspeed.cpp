@@ -1,5 +1,5 @@
 // ctest: name=config_deepspeed timeout=30 labels=sanitize
-// What a DeepSpeed configuration may say beside options: "auto", other names of options, and keys
+// Entries of a DeepSpeed configuration beside options: "auto", other names of options, and keys
 // that change nothing here.
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>

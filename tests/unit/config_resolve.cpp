@@ -1,5 +1,5 @@
 // ctest: name=contract9_config_resolve timeout=30 labels=sanitize
-// What a configuration becomes on a machine: `auto`, the batch triple, and every refusal.
+// The resolution of a configuration on a machine: `auto`, the batch triple, and every refusal.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

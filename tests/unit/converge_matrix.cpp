@@ -1,5 +1,5 @@
 // ctest: name=converge_matrix timeout=60 labels=sanitize link=zeropp_app_converge
-// What a matrix' file means, what is refused in it, and the files of finished runs.
+// The meaning of a matrix file, entries that are refused, and the files of finished runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

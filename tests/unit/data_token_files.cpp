@@ -65,7 +65,7 @@ class TokenFiles : public testing::Test {
     opened->read(Part::held_out, 0, both.last(opened->tokens(Part::held_out)));
     return tokens;
   }
-  /// What reading it is refused with, "" where it is not; tokens are in the vocabulary then.
+  /// The refusal of the file; "" if it is read, and then all tokens are in the vocabulary.
   [[nodiscard]] std::string refusal(const std::string& source) const {
     try {
       for (const std::int32_t token : read(source)) {

@@ -1,6 +1,6 @@
 // ctest: name=fabric_judge timeout=60 labels=sanitize link=zeropp_app_fabric
-// What is named slow in made-up fabrics: planted ranks, links and rails, by name and nothing else;
-// nothing in noise.
+// Faults that are named in made-up fabrics: exactly the planted slow ranks, links and rails, and
+// none in noise.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -104,7 +104,7 @@ TEST(PlanModels, KeysOfLlama) {
 }
 
 TEST(PlanModels, DefaultsOfAClassAreTaken) {
-  // What transformers leaves out of a text_config, because its class has it.
+  // A text_config without the values that transformers leaves out, because its class has them.
   const json wrapped = {{"model_type", "gemma3"},
                         {"text_config",
                          {{"model_type", "gemma3_text"},

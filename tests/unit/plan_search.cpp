@@ -300,7 +300,7 @@ TEST(Search, FindsTheFastestOfAll) {
         search(config, space, topology, machine, kSearchedVocab, {}, &cluster);
     const Candidate& fastest = *std::ranges::min_element(found.best, {}, &Candidate::seconds);
     EXPECT_DOUBLE_EQ(fastest.seconds.value(), shortest_of_all(config, space, topology, cluster));
-    // Who does not look at times does not have it, where others send, hold and compute no more.
+    // A search without times drops the fastest if others send, hold and compute no more.
     const SearchResult untimed = search(config, space, topology, machine, kSearchedVocab, {});
     beaten_without_times += std::ranges::none_of(untimed.best, [&](const Candidate& other) {
       return other.config.zero.all_gather_algorithm == fastest.config.zero.all_gather_algorithm &&

@@ -1,7 +1,7 @@
 // ctest: name=train_memory_need timeout=60 labels=sanitize
-// What the error of a run on GPUs says where memory of the host runs out: what the run leaves to
-// it, and that hpZ's copy could stay on the GPU. No GPU is needed: the memory that ran out is not
-// allocated.
+// The error of a run on GPUs when the memory of the host runs out: it names what the run keeps
+// there, and that hpZ's copy could stay on the GPU. No GPU is needed: the memory that ran out is
+// not allocated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -76,7 +76,7 @@ TEST(CodecTable, TheLastEntryWhoseStepHasComeDecides) {
   const std::string eight = "int8:128/int4:128";
   EXPECT_EQ(gradients_at(table, 8), (std::vector{four, eight, eight, eight, eight}));
   EXPECT_EQ(gradients_at(table, 9), std::vector<std::string>(5, four));
-  // What is never taken is not planned: weight_codec gives way at once.
+  // A codec that is never taken is not planned: weight_codec is replaced at once.
   EXPECT_EQ(table.weights(0), std::vector{parse_codec("int6:64")});
   EXPECT_EQ(table.weights(3), (std::vector{parse_codec("int6:64"), parse_codec("bf16")}));
   EXPECT_EQ(table.gradients(0).size(), 1U);

@@ -1,6 +1,6 @@
 // ctest: name=zero_offload_plan timeout=60 labels=sanitize
-// What of an optimizer and of weights goes to the host or to files: which elements, in which
-// pieces, through how much memory.
+// Parts of an optimizer and of weights on the host or in files: the elements, the pieces, and the
+// memory for their transfers.
 #include <gtest/gtest.h>
 
 #include <cmath>

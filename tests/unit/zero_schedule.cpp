@@ -189,7 +189,7 @@ TEST(Schedule, DifferencesBringEachUnitsCopyUpToDateOnceBeforeItIsGathered) {
       ASSERT_TRUE(exchanged.contains(op.index));
       EXPECT_THAT(op.waits_on, testing::Contains(exchanged[op.index]));
     }
-    // That of the next use crosses nodes while this one's weights travel inside the node.
+    // The exchange of the next use crosses nodes while weights of this use travel inside the node.
     EXPECT_EQ(behind.ops[1].kind, overlap ? OpKind::exchange : OpKind::gather_secondary);
     const Schedule current = make_step_schedule(in, true);
     EXPECT_EQ(count(current, OpKind::exchange), 0U);
@@ -471,7 +471,7 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
     }
     const Schedule step = make_step_schedule(in, pick(2) == 1);
     const Schedule evaluation = make_evaluation_schedule(in, false);
-    // What follows an update, or the first gathers, begins beside their refreshes.
+    // A schedule after an update, or after the first gathers, begins beside their refreshes.
     const auto behind = [&](const Schedule& earlier, const Schedule& next) {
       return plan::update_and_step_schedule(earlier, next, in, {});
     };

@@ -1,6 +1,7 @@
 // ctest: name=zero_width_errors timeout=60 labels=sanitize
-// What widths would lose: of whole shards exactly what encoding and decoding them does, of larger
-// ones nearly that; of a bucket's gradients the own shard's, wherever segments cut it.
+// The losses of widths. For whole shards they are exactly the losses of encoding and decoding, for
+// larger shards nearly. For the gradients of a bucket they are the losses of the own shard,
+// wherever segments cut it.
 #include <gtest/gtest.h>
 
 #include <random>
