@@ -152,7 +152,7 @@ def effective(row):
 class Matrix(zpp.TestCase):
     def test_every_pair(self):
         # One reason at a time, so that a refusal cannot stand in for another.
-        # Weight differences that stage 3 takes are those of the test weight_differences.
+        # The test weight_differences covers weight differences at stage 3.
         rows = pairwise.cover(FACTORS, [lambda row: not reasons(row), lambda row: len(set(reasons(row))) == 1])
         possible = [row for row in rows if not reasons(row)]
         self.assertGreater(len(possible), 25)
@@ -182,7 +182,7 @@ class Matrix(zpp.TestCase):
         self.assertEqual((root["node_count"], root["ranks_per_node"], root["emulated"]), (nodes, local, 1))
         self.check_configuration(row, json.loads(root["config_json"]), root)
         self.check_collectives(row, groups)
-        # Their sizes are judged by the checker, as those of all rows of /memory.
+        # The checker judges their sizes, like the sizes of all rows of /memory.
         self.assertEqual("offloaded_activations" in groups["memory"]["name"], row["cpu_checkpointing"])
         self.assertEqual("offloaded_master" in groups["memory"]["name"], row["offload"] is not None)
         self.assertEqual("offloaded_weights" in groups["memory"]["name"], row["offload_param"] is not None)
@@ -296,12 +296,12 @@ class Matrix(zpp.TestCase):
         calls = columns["calls"][found.index(next(key for key in found if key[0] == "reduce_scatter"))]
         reductions = STEPS * (row["accumulation"] if row["stage"] >= 2 else 1)
         self.assertEqual(calls % reductions, 0)
-        # The embedding's gradients, which stay fp32, travel apart from those of bf16.
+        # The embedding's gradients, which stay fp32, travel apart from gradients in bf16.
         several = row["bucket"] < 500_000_000 or row["gradient_dtype"] == "bf16"
         self.assertEqual(calls // reductions > 1, several, "buckets")
 
 
-# Flags that must change the parameters that a run ends with, and those that must not.
+# Flags that must change the final parameters of a run, and flags that must not.
 BASE = {"--deterministic": None, "--node-size": "2", "--zero-quantized-weights": None,
         "--zero-quantized-gradients": None, "--zero-hpz-partition-size": "2", "--clip-grad": "0.5",
         "--error-feedback": "both", "--error-feedback-beta": "0.5"}

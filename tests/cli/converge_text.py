@@ -115,8 +115,8 @@ class ConvergeText(zpp.TestCase):
         return self.write_json(f"{name}.json", matrix)
 
     def test_weight_differences(self):
-        """Bits are of the exchange of a step: the mean over eight, of which the first and a refresh send whole weights
-        in int8."""
+        """The bits of the exchange of a step are the mean over eight steps; the first step and a refresh send whole
+        weights in int8."""
         command = [PROGRAM, "--config", self.differences(), "--output", self.out, *self.data, "--seeds", "[1]"]
         self.check_ok(zpp.run(4, command, cwd=self.folder))
         self.check_accepted(self.out / "converge.h5")

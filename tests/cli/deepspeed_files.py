@@ -1,7 +1,7 @@
 # ctest: name=deepspeed_files timeout=300 labels=cli processors=2
 """Configurations as Transformers, Accelerate, DeepSpeed and others write them (tests/deepspeed) train as they are: two
-steps on one rank each. One line names the keys that are ignored, and one a learning rate that the scheduler overrides:
-they are those of the table there, and none of them is in the effective configuration."""
+steps on one rank each. One line names the ignored keys, and one line a learning rate that the scheduler overrides. The
+named keys equal the table there, and none of them is in the effective configuration."""
 
 import json
 import re

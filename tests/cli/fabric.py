@@ -70,7 +70,7 @@ class Map(Fabric):
         self.assertEqual([row["rail"] for row in found["rails"]], [0, 1, 0, 1])
         self.assertEqual(groups["fabric_rails"]["rail"], [0, 1, 0, 1])
         self.assertEqual(len(groups["fabric_typical"]["class"]), 8)
-        # The median is that of all links of the class, and of the rails, of which each is as slow as its slowest rank.
+        # The median is over all links of the class, or over the rails, where each rail is as slow as its slowest rank.
         kinds = {"self": [(r, r) for r in range(4)], "intra-node": [(0, 1), (1, 0), (2, 3), (3, 2)],
                  "inter-node": [(a, b) for a in range(4) for b in range(4) if a // 2 != b // 2]}
         for row in found["typical"]:

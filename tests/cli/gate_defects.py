@@ -94,7 +94,7 @@ class Gate(zpp.TestCase):
         self.assertEqual(result.code, zpp.USAGE, result)
 
     def test_gradient_scaled(self):
-        """By the ranks of a node. Adam hides it from the loss."""
+        """Gradients are scaled by the ranks of a node. Adam hides the defect from the loss."""
         kinds = self.flagged("scaled", [201], "gradient_scaled", "gradient norm was", ", x ")
         self.assertEqual(kinds, {"norm"})
 
@@ -146,8 +146,8 @@ class Gate(zpp.TestCase):
         self.assertIn("hash", kinds)
 
     def test_loss_scale_off_by_one_step(self):
-        """In fp16, with a scale that doubles after every step: gradients divided by that of the next are half as
-        long."""
+        """The runs are in fp16, with a scale that doubles after every step: gradients divided by the scale of the next
+        step are half as long."""
         scaled = ["--fp16", "--initial-scale-power", "0", "--loss-scale-window", "1"]
         self.runs_of("scaled losses", SEEDS[:5], words=scaled)
         gate(self.folder_of_all / "scaled losses", "--record", self.folder_of_all / "scaled losses.json")

@@ -91,8 +91,8 @@ class Estimates(Program):
         return min(json.loads(file.read_text())["candidates"]["memory"])
 
     def test_a_search_suggests_what_it_takes(self):
-        """Where nothing fits: the options that it takes beside the others and that need less, and how much, those that
-        change a run the least first; a limit as large as what is said fits."""
+        """If nothing fits, the search suggests options that need less memory and that it takes beside the others, with
+        the memory that they need; options that change a run the least come first. A limit of that size fits."""
         turned_off = {"--no-keep-weight-images": "--keep-weight-images", "--no-deterministic": "--deterministic"}
         every = [*turned_off, "--reduce-bucket-size 16384", "--update-in-backward", "--hpz-device cpu",
                  "--cpu-checkpointing", "--moments bf16", "--offload-optimizer cpu",
@@ -313,7 +313,7 @@ class Configurations(Program):
             self.refused("time", other, parts=(f"(nearest: {flag})",))
 
     def test_one_node_of_a_sold_gpu_needs_no_links(self):
-        """Its times are those of one node of any such cluster, and say what binds the step and how much of it."""
+        """One node gives the times of one node of any such cluster, with the bound of the step and its share."""
         for words in (["--nodes", "2"], []):
             self.refused("time", *MODEL, "--gpu", "h200", *words,
                          parts=("--node-gbit is missing", "--nodes 1, need none"))

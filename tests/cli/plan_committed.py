@@ -24,8 +24,8 @@ def traces():
 # Until then a shard in the compute dtype lay beside the master, and all-gathers in place had a workspace.
 GATHERS_MASTER_SINCE = "2026-11-26T17:00"
 
-# Until then no part had the tables by which updates write images of weights: kept ones, and those that units which
-# persist send.
+# Until then no part had the tables by which updates write images of weights: kept images, and images that persistent
+# units send.
 TABLES_SINCE, TABLES_OF_REFRESHES_SINCE = "2026-11-27T12:00", "2026-11-28T09:00"
 # Until then the activations of every run on a GPU had room for the scores of a deterministic attention.
 SCORES_IF_DETERMINISTIC_SINCE = "2026-11-29T00:00"
@@ -90,7 +90,7 @@ class Committed(zpp.TestCase):
         if peak is None:
             self.assertEqual(trace["backend"], "host")
             return "and the host has no peak of buffers"
-        # The peak of a GPU is that of its own memory.
+        # The peak of a GPU counts only its own memory.
         total = sum(size for name, size in planned.planned_parts(plan).items()
                     if trace["backend"] != "cuda" or not name.startswith("offloaded_"))
         error = total / peak - 1

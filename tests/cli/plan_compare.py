@@ -158,8 +158,8 @@ class Numbers(Case):
         self.assertGreater(once["hybrid"]["memory"], once["none"]["memory"])
 
     def test_hybrid_sharding_has_no_rows_where_there_is_none(self):
-        """Not over nodes of one rank, of which nothing is said, nor with what the trainer refuses it with, which is
-        said."""
+        """Hybrid sharding has no rows over nodes of one rank, without a message. It has none with options with which
+        the trainer refuses it, with a message."""
         result, rows = self.compared(*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", "1")
         self.assertEqual(list(rows), [*FLAGS, *DIFFERENCES])
         self.assertNotIn("hybrid", result.stdout)

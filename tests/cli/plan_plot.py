@@ -1,6 +1,6 @@
 # ctest: name=plan_plot timeout=240 labels=cli,nightly
-"""zpp-validate plan-plot on what zpp_plan estimate and time write: the numbers that it draws are those of the files, a
-line for each configuration, every picture is there, and other files are refused."""
+"""zpp-validate plan-plot on files of zpp_plan estimate and time: it draws the numbers of the files, with a line for
+each configuration; every picture is there, and other files are refused."""
 
 import json
 import pathlib

@@ -43,8 +43,8 @@ STUDY = {
 
 class Traces(zpp.TestCase):
     def check(self, name):
-        """The trace of the program that just ran: every column of the file is one of a frame, with its values and its
-        units."""
+        """The trace of the program that just ran: every column of the file is a column of a frame, with the same values
+        and units."""
         path = self.out / name
         trace, columns = zeropp.read(path), []
         with h5py.File(path) as file:

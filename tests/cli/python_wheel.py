@@ -99,8 +99,8 @@ class PythonWheel(unittest.TestCase):
 
     def build_and_load(self, version, python, folder):
         builder = environment(python, folder / "builder")
-        # The host's part alone, as on a machine without nvcc; by one compiler, where each Python would name that of its
-        # own build.
+        # Only the host's part is built, as on a machine without nvcc; by one compiler, because each Python would name
+        # the compiler of its own build.
         run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder,
             "--config-settings", "cmake.define.ZEROPP_NVCC=OFF",
             zpp.SOURCE, env={"CXX": "c++", **os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2",

@@ -1,6 +1,6 @@
 # ctest: name=step_picture timeout=60 labels=cli
-"""The picture of a step in docs/developers is the one of the schedule that the engine executes; another schedule gives
-another one."""
+"""The picture of a step in docs/developers shows the schedule that the engine executes; another schedule gives another
+picture."""
 
 import json
 import os

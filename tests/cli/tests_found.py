@@ -21,7 +21,7 @@ NO_GPU = 77
 
 @functools.cache
 def listed(program, files=None):
-    """The names of a program's tests, or of those of `files`; None where it needs a GPU that is not there."""
+    """The names of a program's tests, or of the tests of `files`; None if the program needs a GPU that is absent."""
     environment = os.environ if files is None else os.environ | {"ZEROPP_TEST_FILES": files}
     done = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=False, env=environment)
     if done.returncode == NO_GPU:

@@ -38,7 +38,7 @@ def seen(model):
     """The weights that a forward computes with, transposed."""
     with torch.no_grad():
         found = model(torch.eye(WIDTH, device=ranks.DEVICE)).clone()
-    model.reshard()  # FSDP2 keeps those of a root after a forward
+    model.reshard()  # FSDP2 keeps the weights of a root after a forward
     return found
 
 
@@ -69,8 +69,8 @@ def exact(node_size):
 
 
 def fifty_steps():
-    """Whether weights after 50 steps have the bits of FSDP2, and bytes between nodes of an exchange beside those of
-    whole weights: fewer bits where the learning rate is small."""
+    """Whether weights after 50 steps have the bits of FSDP2; and the bytes between nodes of an exchange beside the
+    bytes of whole weights: fewer bits where the learning rate is small."""
     import zeropp.torch
 
     plain, compressed = (models.make(4) for _ in range(2))
@@ -206,7 +206,7 @@ def said_in_forward(model):
 
 
 def interrupted():
-    """Whether weights that change after a forward that was interrupted are those that unshard() gathers."""
+    """Whether unshard() gathers the weights that changed after an interrupted forward."""
     import zeropp.torch
 
     model = models.make(4)

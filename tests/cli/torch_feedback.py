@@ -17,7 +17,7 @@ WIDTH = 256
 
 
 class Experts(nn.Module):
-    """Experts of one size, in one group, of which a forward takes those that it is told to."""
+    """Experts of one size, in one group; the caller of a forward chooses which of them it uses."""
 
     def __init__(self, count):
         super().__init__()

@@ -1,7 +1,7 @@
 # ctest: name=torch_frozen timeout=600 labels=cli,torch processors=2
-"""A replica of frozen weights is never stale: however weights change, and on one rank alone, results are those of plain
-FSDP2, and what did not change is not gathered again. There is a replica while no parameter of the group is trained, and
-for what is large enough; what has none is counted, and said."""
+"""A replica of frozen weights is never stale: however weights change, also on one rank alone, results equal plain
+FSDP2, and unchanged weights are not gathered again. A group has a replica while none of its parameters is trained and
+if it is large enough; groups without a replica are counted and named."""
 
 import shutil
 import sys
@@ -151,7 +151,7 @@ def trained_later():
 
 
 def left_to_pytorch():
-    """Rows of frozen groups whose type has no codec, and of those that are too small for a replica."""
+    """Rows of frozen groups whose type has no codec, and of groups that are too small for a replica."""
     import zeropp.torch
 
     class Doubles(torch.nn.Linear):

@@ -318,8 +318,8 @@ def without_gradients():
 
 
 def after_a_gradient_that_is_not_finite():
-    """Whether all gradients are finite, by step, of which the second has an infinite loss on the last rank: without
-    error feedback and with it."""
+    """Whether all gradients are finite, by step, without error feedback and with it; the second step has an infinite
+    loss on the last rank."""
     import zeropp.torch
 
     rank, world = dist.get_rank(), dist.get_world_size()

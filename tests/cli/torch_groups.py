@@ -248,8 +248,8 @@ def several_meshes():
 
 
 def reductions_apart():
-    """How many communicators a model has whose reductions have a process group of their own, where this PyTorch has
-    that; and its bits beside those of one that has not."""
+    """The number of communicators of a model whose reductions have their own process group, if this PyTorch offers
+    that; and its bits beside the bits of a model without."""
     import zeropp.torch
 
     found, losses = [], []

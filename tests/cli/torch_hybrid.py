@@ -1,7 +1,7 @@
 # ctest: name=torch_hybrid timeout=600 labels=cli,torch processors=2
 """Hybrid sharding and replicate(): the all-reduce of gradients over replicas goes through the library. Without a codec
-FSDP2's bits stay; with one, gradients are within the codec's bound, all replicas hold the same bits, and the bytes
-counted are those of the closed form."""
+FSDP2's bits stay; with one, gradients are within the codec's bound, all replicas hold the same bits, and the
+counted bytes equal the closed form."""
 
 import sys
 import unittest

@@ -1,7 +1,7 @@
 # ctest: name=torch_report timeout=600 labels=cli,torch processors=2
-"""zeropp.torch.report(): names are those of the model that is reported, what compress() has not seen is named with the
-reason, bytes that nobody counted are called modelled and count in a sum of their own. Nodes are told apart by their
-host names where neither the call nor the launcher says how many ranks they have."""
+"""zeropp.torch.report(): names are names of the reported model, modules that compress() has not seen are named with the
+reason, and bytes that nobody counted are called modelled and have their own sum. Nodes are told apart by their host
+names where neither the call nor the launcher gives the number of their ranks."""
 
 import os
 import re
@@ -86,7 +86,7 @@ def without_compress():
 
 
 def partly_modelled():
-    """Rows, of which PyTorch carries some: their columns, and the sums."""
+    """The columns and the sums of rows, some of which PyTorch carries."""
     import zeropp.torch
 
     model = step(zeropp.torch.compress(models.make(dist.get_world_size()), gradients="none", **FAST))

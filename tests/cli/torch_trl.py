@@ -1,6 +1,6 @@
 # ctest: name=torch_trl timeout=300 labels=cli,torch processors=2
 """examples/accelerate/sft.py: the SFTTrainer of TRL trains adapters on CPUs with codecs as it does without. Frozen
-weights keep every bit; each rank has one replica of those that share no group with adapters."""
+weights keep every bit; each rank has one replica of frozen weights that share no group with adapters."""
 
 import re
 import sys
@@ -60,7 +60,7 @@ class Trl(unittest.TestCase):
         self.assertEqual(encoded, SHARED, self.compressed)
         self.assertEqual({row[7] for row in rows[:-1]}, {"yes", "modelled", "-"}, self.compressed)
         parameters = int(re.search(r"all params: ([0-9,]+)", self.compressed)[1].replace(",", ""))
-        # All weights in bf16. Without codecs most are gathered twice a step.
+        # All weights in bf16. Without codecs most are gathered twice per step.
         once_a_step = STEPS * parameters * BF16 * (RANKS - 1) / RANKS / 1e6
         self.assertLess(float(rows[-1][3]), once_a_step / 4, self.compressed)
 

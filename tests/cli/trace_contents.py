@@ -58,7 +58,7 @@ class Trace(zpp.TestCase):
         self.assertNotIn("PATH", env)
         self.assertNotIn(b"swordfish", (self.out / "train.h5").read_bytes())
 
-        # Where anything lies: neither from the user's variables nor from those that the launcher sets for itself.
+        # No path is kept, neither of the user's variables nor of variables that the launcher sets for itself.
         self.assertEqual({env[name] for name in PLACED}, {"<path>", "<path>:<path>"})
         self.assertEqual([(name, value) for name, value in env.items() if "/" in value], [])
         self.assertNotIn("OMPI_MCA_initial_wdir", env)

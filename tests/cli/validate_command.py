@@ -20,8 +20,8 @@ from zpp_validate.commands import COMMANDS
 VALIDATION = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 NEEDS_TORCH = {"torch-oracle"}  # even for the list of its flags
 INVALID, USAGE, ENVIRONMENT, IO = 1, 2, 3, 5
-# Words of each command that reads files, with INPUT in the place of each file and FOLDER in that of each folder; OUTPUT
-# is in a folder that is not there.
+# Words of each command that reads files. INPUT stands for each file and FOLDER for each folder; OUTPUT is in a folder
+# that is absent.
 READING = {
     "check": ["INPUT"], "checkpoint": ["FOLDER"], "exported-weights": ["FOLDER", "INPUT"],
     "copy-drift": ["FOLDER", "--trace", "INPUT"], "summarize": ["INPUT"], "report": ["INPUT", "--output", "OUTPUT"],

@@ -95,8 +95,8 @@ class WeightDifferences(zpp.TestCase):
         self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
 
     def test_copies_that_are_not_used(self):
-        """A run without weight differences says that it gives the checkpoint's copies up; one of a checkpoint without
-        copies does not."""
+        """A run without weight differences says that it gives up the checkpoint's copies; after a checkpoint without
+        copies it does not."""
         kept = self.folder / "kept"
         for words, told in ((["--weight-differences"], 1), ([], 0)):
             flags = [*zpp.ALL_FEATURES, "--bf16", "--train-iters"]

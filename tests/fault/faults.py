@@ -1,6 +1,6 @@
 # ctest: name=faults labels=fault,nightly timeout=240 processors=4
-"""Faults of the machine, in every program: what it exits with, what it says, and that nothing is lost. One table,
-FAULTS x programs; the programs are those of the build with hooks for faults (tests/support/planted_faults.cpp).
+"""Faults of the machine, in every program: the exit code, the message, and that nothing is lost. One table, FAULTS x
+programs; the programs belong to the build with hooks for faults (tests/support/planted_faults.cpp).
 
 Every run prints one error line at most and leaves no partial file. The result of an earlier run in the same folder
 stays as it is, byte for byte, unless a new result is complete."""
@@ -26,7 +26,7 @@ MATRIX = {
 class App:
     ranks: int
     words: list
-    operation: int  # of a run, one in its midst
+    operation: int  # of a run, one in the middle
 
 
 APPS = {
@@ -44,7 +44,7 @@ MULTIPLE = ("train", "sweep", "converge")
 
 @dataclasses.dataclass
 class Expected:
-    """The expected end of a program with a fault. `words` may have {out}, its folder. `code`: exit code of the launcher;
+    """The expected end of a program with a fault. `words` may have {out}, its folder. `code`: the launcher's exit code;
     None: any code but 0. `verdict`: beginning of the verdict of the new trace; None: the old trace stays."""
     apps: tuple
     code: int | None

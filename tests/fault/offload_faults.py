@@ -40,8 +40,8 @@ class Fails(zpp.TestCase):
         return zpp.launch([(RANKS, command)], cwd=self.folder, env={"ZEROPP_FAULT": f"{kind}:1:{calls}"}).end()
 
     def test_in_the_midst_of_training(self):
-        """Initial values are as many writes as a step, and the weights that are made of them; every request of these
-        sizes is one call."""
+        """Initial values, with the weights made of them, take the same number of writes as a step. Every request of
+        these sizes is one call."""
         step = self.transfers_of_a_step()
         for kind, calls, words in (("offload_full", step["writes"], ("write to", "No space left", "free space there")),
                                    ("offload_error", step["reads"],
@@ -61,7 +61,7 @@ class Fails(zpp.TestCase):
                 self.assertEqual(checkpoint.main([str(kept)]), 0)
 
     def test_goes_on_from_what_was_saved(self):
-        """With the bits of a run that nothing happened to."""
+        """The resumed run has the bits of an undisturbed run."""
         whole = ["--deterministic", "--train-iters", "8"]
         calls = self.transfers_of_a_step()["writes"]
         result = self.end_by("offload_full", 6 * calls, *whole, "--save", self.kept, "--save-interval", "1",

@@ -12,8 +12,8 @@ import zpp
 
 class Signals(zpp.TestCase):
     def running(self, ranks, *words, env=None):
-        """A run of a million steps, in the midst of them. It prints little: after Ctrl-C the launcher reads
-        nothing for a while, and a rank that waits for it to read comes to no end of a step."""
+        """A run of a million steps that has done some of them. It prints little: after Ctrl-C the launcher reads
+        nothing for a while, and a rank that waits for the launcher never ends its step."""
         process = self.start(ranks, "--train-iters", "1000000", "--log-interval", "200", *words, env=env)
         process.wait_for_line("step 200/")
         return process

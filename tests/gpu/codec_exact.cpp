@@ -24,7 +24,7 @@ void fill(const Twin& twin, const Patterns& patterns, std::size_t times = 1) {
   twin.upload();
 }
 
-/// `shapes`: those of exact_shapes() where none are given.
+/// `shapes`: if none are given, exact_shapes().
 void compare(const ExactCase& each, std::size_t shift, std::vector<ExactShape> shapes = {}) {
   const std::size_t n = each.values.size();
   const Twin values(2 * n, shift);

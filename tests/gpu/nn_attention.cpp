@@ -206,7 +206,7 @@ class Picky final : public AttentionPath {
   std::vector<std::size_t> refused_;
 };
 
-/// The longest sequences decide for all: those of the model, whose memory is sized for that path.
+/// The longest sequences of the model decide for all: its memory is sized for their path.
 TEST(GpuAttentionChoice, TheLongestSequencesDecide) {
   const auto chosen = [](const Picky& path, std::size_t length, std::size_t longest) {
     AttentionShape shape = shape_of(64, length);
@@ -255,8 +255,8 @@ TEST(GpuAttentionChoice, SmallerShapesNeedNoMoreMemory) {
   }
 }
 
-/// Plans are made where no cuDNN can be asked: their workspaces are those that it asks for, where
-/// nothing is padded.
+/// Plans are made where cuDNN is absent. Their workspaces equal the workspaces that cuDNN asks for,
+/// where nothing is padded.
 TEST(GpuAttentionChoice, PlansCountTheWorkspaceThatCudnnAsksFor) {
   if (cuda_ops::fused_attention().path == nullptr) {
     GTEST_SKIP() << cuda_ops::fused_attention().absence;

@@ -76,8 +76,8 @@ TEST(Contract2, RanksOfAGatherDrawApart) {
   }
 }
 
-/// A sum of one toss of every rank: the variances add up where draws are independent, and the mean
-/// is that of the values.
+/// A sum of one toss of every rank: the variances add up if draws are independent, and the mean
+/// equals the mean of the values.
 TEST(Contract2, RanksOfAReductionDrawApart) {
   Cluster cluster(test::node_sizes().back());
   const auto n = static_cast<std::size_t>(cluster.size());

@@ -1,8 +1,8 @@
 // ctest: name=contract2_error_feedback np=1,3,4 cuda=mpi,nccl timeout=120 labels=sanitize
-// Error feedback in the hops of every algorithm that has it: sums and kept errors are, bit for bit,
-// those of the reference over several steps, of which one is discarded, one has two runs, one is
-// followed by a reset and one by another scale, at any pipeline depth and stride; and the mean of
-// what is reduced from the same values goes to the true sum, which it does not without feedback.
+// Error feedback in the hops of every algorithm that has it: sums and kept errors equal the
+// reference bit for bit over several steps, at any pipeline depth and stride. One step is
+// discarded, one has two runs, one is followed by a reset and one by another scale. The mean of
+// reductions of the same values converges to the true sum, which it does not without feedback.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -39,8 +39,8 @@ void verify(Cluster& cluster, const ReduceScatterAlgorithm& algorithm,
   const auto rotates = [](const codec::CodecSpec& spec) {
     return std::ranges::find(spec.options, "had32") != spec.options.end();
   };
-  // Nor does it know the slices of other nodes, with which the first of two hops shares an image: a
-  // scale of that image is not the one of a slice.
+  // The reference does not know the slices of other nodes either. In the first of two hops they
+  // share an image with its slice, and the scale of that image is not the scale of the slice.
   const bool shared = codec::find_info(codecs.first.format)->scales_images &&
                       algorithm.traits.hierarchical && cluster.groups.topology.node_count > 1;
   const bool same_bits =

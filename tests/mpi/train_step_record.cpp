@@ -1,6 +1,6 @@
 // ctest: name=train_step_record np=1,3,4 timeout=60 labels=sanitize
-// The record of a step: one all-gather has the bits of a sum of losses, a sum of bytes and a
-// maximum of times, one by one.
+// The record of a step: one all-gather gives the bits of a separate sum of losses, sum of bytes and
+// maximum of times.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,8 +1,8 @@
 // ctest: name=zero_codec_schedule np=1,4 cuda=mpi,nccl timeout=180 labels=sanitize
-// Codecs that change by step and by unit: a schedule says no more than the codecs that it names;
-// bytes are the predicted ones in every step, that of a change included; hpZ gives the same
-// parameters as none, though a skipped step leaves its shards valid; what error feedback keeps
-// outlives a change.
+// Codecs that change by step and by unit: a schedule changes nothing but the codecs that it names.
+// Bytes are as predicted in every step, also in the step of a change. hpZ gives the same parameters
+// as training without hpZ, though a skipped step leaves its shards valid. The errors of error
+// feedback outlive a change.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // ctest: name=contract3_hpz_and_stages_identical np=1,4 cuda=mpi,nccl timeout=240 labels=sanitize
-// With `deterministic`: hpZ on and off give the same parameters, bit for bit, and stages 0 to 3 do
-// with the identity codec and one micro-step a step. When hpZ is on, its gathers happen and
+// With `deterministic`, hpZ on and off give the same parameters, bit for bit, and so do stages 0 to
+// 3 with the identity codec and one micro-step per step. When hpZ is on, its gathers happen and
 // backward sends no weights across nodes.
 #include <gtest/gtest.h>
 
@@ -123,8 +123,8 @@ TEST(NarrowGradients, GiveTheSameParameters) {
   }
 }
 
-/// The codecs of a stage's collectives are those of any other's: with qgZ at stages 0 to 3, with
-/// qwZ too where weights are gathered.
+/// The collectives of all stages use the same codecs: with qgZ at stages 0 to 3, with qwZ too where
+/// weights are gathered.
 TEST(QuantizedStages, GiveTheSameParameters) {
   for (const int node_size : node_sizes()) {
     for (const bool weights : {false, true}) {

@@ -1,8 +1,7 @@
 // ctest: name=contract5_encoder_mean np=1,4 timeout=120 labels=sanitize
-// The encoder through the engine. Every sequence has the same number of masked tokens, and is
-// masked alike wherever it lies: loss and gradient norm over ranks and micro-steps are those of one
-// process that reads all sequences as one batch, at every stage. And the masked loss falls in 60
-// steps.
+// The encoder through the engine. Every sequence has the same number of masked tokens, and the same
+// mask wherever it lies. Loss and gradient norm over ranks and micro-steps equal the values of one
+// process that reads all sequences as one batch, at every stage. The masked loss falls in 60 steps.
 #include <gtest/gtest.h>
 
 #include <cmath>

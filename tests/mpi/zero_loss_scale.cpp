@@ -44,7 +44,7 @@ zero::Options fed_back(const zero::LossScaleOptions& scale, zero::FeedbackStorag
   return options;
 }
 
-/// Five steps, of which the third overflows, beside a run that never saw it.
+/// Five steps, the third of which overflows, beside a run that never saw it.
 void check_skip(const zero::Options& options) {
   const auto planted = make_case(options, {{2, overflow()}});
   const auto clean = make_case(options);
@@ -100,8 +100,8 @@ TEST(LossScaleEngine, NoSumIsCutOff) {
   }
 }
 
-/// The scale doubles after every second step, and falls once; norms are those of a scale that does
-/// not, and so is what is kept, in units of the loss.
+/// The scale doubles after every second step, and falls once. Norms, and the kept values in units
+/// of the loss, equal the values with a constant scale.
 TEST(LossScaleEngine, NothingJumpsWhereTheScaleChanges) {
   // Activations are fp16 on a GPU: their rounding depends on the scale where they are subnormal.
   const double tolerance = device().memory == MemoryKind::host ? 0.0 : 0.02;
@@ -129,8 +129,7 @@ TEST(LossScaleEngine, NothingJumpsWhereTheScaleChanges) {
   }
 }
 
-/// Gradients are those of the loss: norm, clipping and update are those of fp32, nearly, at any
-/// scale.
+/// Gradients are gradients of the loss: norm, clipping and update are close to fp32 at any scale.
 TEST(LossScaleEngine, TrainsAsFp32Does) {
   zero::Options options;
   options.gradient_clipping = 1.0;

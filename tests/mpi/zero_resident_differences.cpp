@@ -1,9 +1,8 @@
 // ctest: name=zero_resident_differences np=1,3,4 cuda=mpi,nccl timeout=300 labels=sanitize
 // Weight differences at stages 1 and 2, on one node and on several, against a plain simulation of
 // the resident weights: every rank has its bits after each step, for any codec and algorithm, with
-// steps that are skipped. Stages 1 and 2, and 3 with hpZ, train
-// alike; with whole weights in every step, uncompressed, as without differences. Bytes are those of
-// the closed form.
+// skipped steps. Stages 1 and 2, and stage 3 with hpZ, give the same training; with whole weights
+// in every step, uncompressed, they train as without differences. Bytes equal the closed form.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,7 +1,7 @@
 // ctest: name=contract5_sgd_closed_form np=1,4 cuda=mpi,nccl timeout=120 labels=sanitize
-// Plain SGD on the quadratic, through the whole engine: of every parameter the distance to the
-// minimum shrinks by (1 - h clip a_p / P) a step, where h is the learning rate and clip the
-// coefficient of clipping. On the same batches throughout the minimum stays, so that after k steps
+// Plain SGD on the quadratic, through the whole engine: the distance of every parameter to the
+// minimum shrinks by (1 - h clip a_p / P) per step, where h is the learning rate and clip the
+// coefficient of clipping. If all steps have the same batches the minimum stays: after k steps
 // without clipping the distance has the factor (1 - h a_p / P)^k. SGD keeps no state.
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // ctest: name=contract3_shard_groups np=4 cuda=mpi,nccl timeout=240 labels=sanitize
 // MiCS and hybrid sharding: everything is sharded inside a shard group and the same in all of them.
-// Every rank sees the same weights, whatever the codecs; in fp32 and with one micro-step a step,
-// the parameters are those of stage 3 with a reduction in two levels, bit for bit; with several
-// they differ by the order of additions; memory is that of the groups' size; a skipped step leaves
-// no trace; gradients cross groups once a step.
+// Every rank sees the same weights, whatever the codecs. In fp32 and with one micro-step per step,
+// the parameters equal stage 3 with a reduction in two levels, bit for bit; with several
+// micro-steps they differ by the order of additions. Memory follows the size of the groups, a
+// skipped step has no effect, and gradients cross groups once per step.
 #include <gtest/gtest.h>
 
 #include <array>

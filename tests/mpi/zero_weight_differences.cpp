@@ -1,9 +1,9 @@
 // ctest: name=zero_weight_differences np=1,3,4,6 cuda=mpi,nccl timeout=240 labels=sanitize
 // Weight differences on nodes of one rank (1 and 3 ranks) and of two (4 and 6), against a plain
 // simulation of the copy: every node's copy has its bits after each step, for any codec and either
-// dtype, whole weights go when they should, and what encoding lost is never more than one
-// difference may lose. With whole weights in every step, uncompressed, training is that of hpZ
-// without qwZ. Bytes are the predicted ones.
+// dtype; whole weights are sent in the right steps; the loss by encoding never exceeds the bound of
+// one difference. With whole weights in every step, uncompressed, training equals hpZ without qwZ.
+// Bytes are as predicted.
 #include <gtest/gtest.h>
 
 #include "kernels/codec/codec.hpp"

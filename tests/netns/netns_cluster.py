@@ -1,7 +1,7 @@
 # ctest: name=netns_cluster timeout=120 labels=netns,nightly processors=2
-"""jobscripts/local/netns.py: emulated hosts are hosts to MPI and to the trainer, their link has the asked rate, their
-interfaces have sent what the trace counts, and nothing is left of them, however they ended. Skipped where namespaces
-cannot be made."""
+"""jobscripts/local/netns.py: emulated hosts are hosts to MPI and to the trainer, their link has the requested rate,
+their interfaces have sent the bytes that the trace counts, and nothing is left of them, however they ended. The test is
+skipped where namespaces cannot be made."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ import zpp
 
 NETNS = [sys.executable, zpp.SOURCE / "jobscripts" / "local" / "netns.py"]
 MARKER = "ZEROPP_TEST_MARKER"
-AGREE = 0.03  # of the bytes that interfaces sent, headers included, and those that the trace counts
+AGREE = 0.03  # relative difference of the bytes that interfaces sent, with headers, and the counted bytes
 
 # Bytes of weights and gradients, in bf16: large beside what starting and ending a program sends.
 MODEL = ["--num-layers", "2", "--hidden-size", "256", "--num-attention-heads", "4", "--seq-length", "8", "--vocab-size",

@@ -427,7 +427,7 @@ class CheckTrace(unittest.TestCase):
         self.assertEqual(len(seen), 19, seen)
 
     def test_kept_images(self):
-        """Bytes that are not those of the images, and images that nothing asks for."""
+        """Wrong bytes of images, and images that no option requests."""
         def larger(_, groups):
             columns = groups["memory"]
             columns["bytes_predicted"][columns["name"].index("weight_images")] += 16

@@ -1,8 +1,8 @@
 # ctest: name=contract1_codec_ml_dtypes timeout=120 labels=oracle
 """Bytes of the small floating-point formats equal what ml_dtypes, or PyTorch, makes of the same values: elements and
-the scales of blocks. Nothing of validation/ is used. ml_dtypes is the one of the set-up (.deps/ml_dtypes), or one that
-Python has; PyTorch takes its place where there is none, without the types that it cannot convert to. Skipped
-where neither is there."""
+the scales of blocks. Nothing of validation/ is used. ml_dtypes comes from the set-up (.deps/ml_dtypes) or from
+Python. PyTorch replaces it if it is absent, without the types that PyTorch cannot convert to. The test is skipped if
+both are absent."""
 
 import os
 import subprocess

@@ -439,7 +439,8 @@ class Judge(unittest.TestCase):
         self.judge(one, str(two), "--across-versions")
 
     def test_averaged_weights_of_earlier_versions(self):
-        """Are not read, with a line for each file that has some. Such runs go with those of this version."""
+        """Averaged weights are not read, and each file that has some gives a line. Such runs are judged with runs of
+        this version."""
         def averaging(_, groups):
             configs = map(json.loads, groups["settings"]["config_json"])
             groups["settings"]["config_json"] = [json.dumps(
@@ -455,7 +456,7 @@ class Judge(unittest.TestCase):
         self.assertEqual(err, f"zpp-validate: {earlier}: /averaged_weights is of an earlier version, and is not read\n")
 
     def test_settings_that_two_matrices_share(self):
-        """Settings that are left out may differ; those that stay are judged as if nothing else were there."""
+        """Settings that are left out may differ; the other settings are judged as if they were alone."""
         one = self.matrix(seeds=(1, 2, 3), name="a.h5")
         two = self.matrix(set_in("settings", "name", "nearer", 1), seeds=(4, 5, 6), name="b.h5", random_seed=2)
         only = ("--only", "base", "--only", "int4", "--only", "weights")

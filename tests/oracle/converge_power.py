@@ -106,7 +106,7 @@ class Power(unittest.TestCase):
             self.assertAlmostEqual(np.sqrt((values**2).mean()), true, delta=0.05 * true)
 
     def test_causes_of_parts_of_several_sizes(self):
-        """Parts are means of their batches, one or five: causes are those of the mean of all 48 batches."""
+        """Parts are means of one or five batches; causes are computed for the mean of all 48 batches."""
         random = np.random.default_rng(14)
         sizes = [1, 5] * 8
         starts = np.cumsum([0, *sizes[:-1]])

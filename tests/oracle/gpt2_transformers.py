@@ -44,7 +44,7 @@ class Transformers(zpp.TestCase):
                                          "--gather-weights-on-save"))
                 step = self.out / "kept" / "step-000000012"
                 self.loss(step, -1)
-                self.loss(step, 0, zpp.INVALID)  # that of the initial weights
+                self.loss(step, 0, zpp.INVALID)  # the loss of the initial weights
 
     def test_in(self):
         made = self.folder / "made"

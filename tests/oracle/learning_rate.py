@@ -1,7 +1,7 @@
 # ctest: name=learning_rate timeout=120 labels=oracle processors=2
-"""The rates in the traces of every schedule are those of DeepSpeed's schedulers: objects that are stepped after each
-step that was taken, written here from their description, and not the closed form that the library and the trace checker
-have."""
+"""The rates in the traces of every schedule equal the rates of DeepSpeed's schedulers. The schedulers here are written
+from their description, as objects that are stepped after each taken step, not by the closed form of the library and the
+trace checker."""
 
 import json
 import math

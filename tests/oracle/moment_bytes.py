@@ -29,7 +29,7 @@ def dumped(optimizer, kind, gradients, number, key):
 
 
 def same(got, wanted):
-    """Bits, but for those of NaN, which are the machine's."""
+    """Whether bits are the same; the bits of NaN may differ, because they depend on the machine."""
     if wanted.dtype == np.float32:
         return np.array_equal(np.where(np.isnan(got), 0, got.view(np.uint32)),
                               np.where(np.isnan(wanted), 0, wanted.view(np.uint32)))

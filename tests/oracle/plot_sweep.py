@@ -1,6 +1,6 @@
 # ctest: name=plot_sweep timeout=300 labels=oracle,nightly
-"""zpp-validate plot on sweeps made here: crossings are those that can be worked out, their intervals hold, and pictures
-are written."""
+"""zpp-validate plot on sweeps made here: crossings equal crossings worked out by hand, their intervals hold, and
+pictures are written."""
 
 import json
 import math

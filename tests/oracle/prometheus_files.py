@@ -1,6 +1,6 @@
 # ctest: name=prometheus_files timeout=120 labels=oracle
-"""zpp-validate prometheus on JSONs of programs: values are those of the JSON in base units, promtool accepts every file
-where it is installed, and the dashboard asks for metrics that exist."""
+"""zpp-validate prometheus on JSONs of programs: values equal the JSON in base units, promtool accepts every file if it
+is installed, and the dashboard asks for metrics that exist."""
 
 import json
 import os

@@ -41,7 +41,7 @@ import zeropp.torch
 from zpp_validate.tables import markdown_table
 
 RANKS = 4
-# compress()'s arguments, and how far values may be from those that a test expects: gloo sums in another order.
+# compress()'s arguments, and the tolerance of the values that a test expects: gloo sums in another order.
 MODES = {"plain": (None, 1e-3), "none": ({"weights": "none", "gradients": "none"}, 1e-3),
          "bf16": ({"weights": "bf16", "gradients": "bf16", "min_bytes": 0}, 0.3),
          "codecs": ({"weights": "int8:256", "gradients": "int4:128", "min_bytes": 0}, 2.0),

@@ -1,5 +1,5 @@
 # ctest: name=report_table timeout=180 labels=oracle,nightly
-"""zpp-validate report on traces made here: the saved factors are those that can be worked out by hand.
+"""zpp-validate report on traces made here: the saved factors equal factors worked out by hand.
 
 One unit of 2^20 bf16 values on 2 nodes x 2 ranks, one micro-step. S = 2^18 values is a shard, W = 2 S bytes.
 ZeRO-3 gathers twice and reduces once: a flat ring crosses nodes on 2 links, 3 shards each, so 3 * 6 W bytes; a

@@ -1,6 +1,6 @@
 # ctest: name=timeline_events timeout=60 labels=oracle
-"""zpp-validate timeline on traces made here: the file is in the trace-event format, slices nest, and times are those of
-the trace."""
+"""zpp-validate timeline on traces made here: the file is in the trace-event format, slices nest, and times equal the
+times of the trace."""
 
 import json
 import math

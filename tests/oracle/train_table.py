@@ -1,6 +1,6 @@
 # ctest: name=train_table timeout=60 labels=oracle
-"""zpp-validate train-table on studies made here: statistics, MFU, speed-ups and bytes are those that can be worked
-out by hand, and what is wrong with a run is said in its row."""
+"""zpp-validate train-table on studies made here: statistics, MFU, speed-ups and bytes equal values worked out by
+hand, and the row of a run names its faults."""
 
 import json
 import math

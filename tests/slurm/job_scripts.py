@@ -47,8 +47,8 @@ class Slurm(slurm_cluster.SlurmCase):
             self.assertEqual(row["bytes_inter_node"], row["bytes_predicted_inter_node"])
 
     def test_regression(self):
-        """A baseline of two seeds is recorded; the same runs again pass, to the last bit of the parameters; other bytes
-        do not, nor times far from those of a busy machine."""
+        """A baseline of two seeds is recorded; the same runs, repeated, pass to the last bit of the parameters. Runs
+        with other bytes fail, and so do runs whose times are far from the times of a busy machine."""
         study = self.study([*TINY[:-4], "--train-iters", "12", "--deterministic", "--backend", "host"],
                            {"feature": {"qwz": FEATURES["qwz"]}, "seed": {"1": ["--seed", "1"], "2": ["--seed", "2"]}})
         # The others need more seeds.
@@ -277,7 +277,8 @@ exit $code
         for rank in ranks[:-1]:
             os.kill(rank, signal.SIGCONT)
         state, code, _ = self.ended(f"{array}_1")
-        # 137: that of the killed rank; 3: that of another, which found it gone and was faster.
+        # 137: the code of the killed rank; 3: the code of another rank, which found the killed rank gone and was
+        # faster.
         self.assertEqual(state, "FAILED")
         self.assertIn(code, ("137:0", "3:0"))
         for index in (0, 2):

@@ -114,7 +114,7 @@ def tidy(file, words):
 
 
 def complaints_of_joined(commands):
-    """None where the joined sources have none; else those of `commands` that errors and warnings, not notes, name."""
+    """None if the joined sources have no complaint; else the `commands` that errors and warnings, not notes, name."""
     joined = texts / f"joined-{key(commands[0])}.cpp"
     sources = [Path(command["file"]).read_text() for command in commands]
     joined.write_text("\n".join(sources))

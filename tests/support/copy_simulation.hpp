@@ -54,8 +54,8 @@ class CopySimulation {
     for (const zero::UnitPartition& unit : units) copies_.emplace_back(unit.padded, 0.0F);
   }
 
-  /// Sends the weights of a unit, of which `weights` are the flat elements: whole, or how they
-  /// differ. With offload they are rounded to the compute dtype before that.
+  /// Sends the weights of a unit, whole or as differences; `weights` are the flat elements. With
+  /// offload they are rounded to the compute dtype before that.
   void follow(std::size_t unit, std::vector<float> weights, bool whole) {
     const std::size_t shard = units_[unit].shard;
     const Dtype dtype = units_[unit].secondary_dtype;
@@ -101,8 +101,8 @@ class CopySimulation {
   }
 
  private:
-  /// Most that value `i` of those that were sent may lose: by its codec, which is given values
-  /// rounded to the compute dtype, and by the rounding of the copy.
+  /// The largest loss of value `i` of the sent values: by its codec, which gets values rounded to
+  /// the compute dtype, and by the rounding of the copy.
   [[nodiscard]] double bound(const codec::Codec& codec, const std::vector<float>& sent,
                              std::size_t i, float copy, Dtype dtype) const {
     const auto ulp = [](double value, Dtype of) {

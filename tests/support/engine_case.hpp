@@ -43,7 +43,7 @@ struct Outcome {
       0;  ///< bytes of weight gathers in backward across nodes, this rank
 };
 
-/// Ranks a node: two nodes where there are four ranks, else one node.
+/// Ranks per node: two nodes if there are four ranks, else one node.
 inline int node_size_of_four() { return world().size() == 4 ? 2 : world().size(); }
 
 using KeptErrors = std::map<std::string, std::vector<std::byte>>;

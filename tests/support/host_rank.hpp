@@ -1,5 +1,5 @@
-// Number of this rank among those that share this machine: for a test or a bench on GPUs to take
-// one of its own.
+// Number of this rank among the ranks on this machine: a test or a bench on GPUs takes its own GPU
+// by this number.
 #pragma once
 
 #include <mpi.h>

@@ -55,9 +55,9 @@ class EndAllRanks : public testing::EmptyTestEventListener {
   }
 };
 
-/// Reason why the launcher cannot be the one of the MPI that is linked, or nothing. CTest says in
-/// ZEROPP_TEST_RANKS how many ranks it asked for: under another's launcher each is a world of its
-/// own, and would pass.
+/// The reason why the launcher cannot belong to the linked MPI, or nothing. CTest sets
+/// ZEROPP_TEST_RANKS to the number of ranks that it requests: under another MPI's launcher each
+/// rank is its own world, and would pass.
 std::string wrong_launcher() {
   const char* const asked = std::getenv("ZEROPP_TEST_RANKS");
   const std::string size = std::to_string(world().size());

@@ -20,7 +20,7 @@ inline const Stream& stream() {
   return *instance;
 }
 
-/// Bytes on the device: those of host memory, or 0xA5.
+/// Bytes on the device: copies of host memory, or 0xA5.
 class DeviceBytes {
  public:
   explicit DeviceBytes(std::size_t bytes)
@@ -48,7 +48,7 @@ class DeviceBytes {
   Buffer buffer_;
 };
 
-/// Elements on the device: those of `host`, or 0xA5.
+/// Elements on the device: copies of `host`, or 0xA5.
 struct OnDevice {
   OnDevice(std::size_t count, Dtype dtype)
       : memory(count * size_of(dtype)), view(memory.data(), count, dtype, device().memory) {}

@@ -10,7 +10,7 @@ def pairs_of(row):
 
 def cover(factors, kinds, seed=1, tries=60):
     """`factors`: {name: [value, ...]}; `kinds`: predicates of rows. Rows of the first kind hold all pairs that
-    they can, those of the next kind what is left, and so on; a pair that no kind can hold is an error."""
+    they can, rows of the next kind hold the remaining pairs, and so on. A pair that no kind can hold is an error."""
     generator = random.Random(seed)
     missing = {pair for a, b in itertools.combinations(sorted(factors), 2)
                for pair in (((a, x), (b, y)) for x in factors[a] for y in factors[b])}

@@ -103,8 +103,8 @@ def by_key(table):
 
 
 def wrong_collectives(trace, planned, but=(), first=None):
-    """Lines, one for each collective of a run of equal steps that is not as planned, `first` of the first one; not
-    those of purposes in `but`."""
+    """Lines, one for each collective of a run of equal steps that is not as planned; `first`: the plan of the first
+    step. Collectives of purposes in `but` are left out."""
     steps = len(trace["steps"]["loss"])
     found = {key: values for key, values in by_key(trace["collectives"]).items() if key[2] != "initial"
              and key[1] not in but}

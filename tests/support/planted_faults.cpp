@@ -25,9 +25,9 @@
 namespace zeropp::fault {
 namespace {
 
-/// A disk that is full or fails, and a quota that is used up, which local file systems notice when
-/// bytes are written, those of a network when they are flushed, and all when a file is one too
-/// many.
+/// A disk that is full or fails, and a quota that is used up. Local file systems notice it when
+/// bytes are written, file systems of a network when bytes are flushed, and all of them when a file
+/// is one too many.
 struct DiskFault {
   std::string_view kind;
   DiskCall call;

@@ -1,6 +1,7 @@
 // A slow part of a network, preloaded (LD_PRELOAD) under a program that knows nothing of it: sends
-// take longer by $ZEROPP_PMPI_SLOW_MS milliseconds, those of rank $ZEROPP_PMPI_SLOW_RANK, or those
-// from the first to the second rank of $ZEROPP_PMPI_SLOW_LINK ("1,3"). Ranks of the world.
+// of rank $ZEROPP_PMPI_SLOW_RANK, or sends from the first to the second rank of
+// $ZEROPP_PMPI_SLOW_LINK ("1,3"), take $ZEROPP_PMPI_SLOW_MS milliseconds longer. Ranks are ranks of
+// the world.
 #include <mpi.h>
 
 #include <chrono>

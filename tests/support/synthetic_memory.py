@@ -11,7 +11,7 @@ def inside(c):
 
 
 def moment_bytes(c, elements):
-    """In 8 bits 64 elements, of which shards are multiples, have 4 bytes more."""
+    """Bytes of moments. In 8 bits each 64 elements have 4 bytes more; shards are multiples of 64 elements."""
     return c["states"] * {None: 4 * elements, "bf16": 2 * elements, "int8": elements * 68 // 64}[c["moments"]]
 
 
@@ -115,7 +115,7 @@ def offload_memory(c, memory, counts, element):
 
 
 def file_counters(c, counts, element, gathers):
-    """File counters of all ranks; `gathers`: those of each unit, in all steps."""
+    """File counters of all ranks; `gathers`: the gathers of each unit, in all steps."""
     n, taken, filed = c["nodes"] * c["local"], sum(not skipped for skipped in c["skipped"]), in_file(c, counts)
     arrays = sum(pages(4 * part) + c["states"] * pages(moment_bytes(c, part) // max(1, c["states"]))
                  for count in counts for part in cut(count, c))

@@ -1,13 +1,13 @@
-"""Sweeps made without the program, for tests of what reads them: the JSON of zpp_sweep, and that of nccl-tests.
+"""Sweeps made without the program, for tests of their readers: the JSON of zpp_sweep, and the JSON of nccl-tests.
 
 A row's time is a latency, the wire bytes over a link, and codec work over the uncompressed bytes; its samples spread
-around it. The numbers are those of 8 GPUs on a link of 300 GB/s, so that codecs pay from some size on.
+around it. The numbers describe 8 GPUs on a link of 300 GB/s, so that codecs pay from some size on.
 """
 
 import numpy as np
 
 LINK, CODEC = 300e3, 4000e3  # bytes a microsecond
-RATIO = {"none": 1.0, "int8:256": (256 + 2) / 512, "int4:128": (64 + 2) / 256}  # of wire bytes to those of bf16
+RATIO = {"none": 1.0, "int8:256": (256 + 2) / 512, "int4:128": (64 + 2) / 256}  # of wire bytes to bytes in bf16
 LATENCY = {"none": 12.0, "int8:256": 26.0, "int4:128": 30.0}  # microseconds
 ALGORITHMS = {"all_gather": ("flat", "two-level"), "reduce_scatter": ("flat", "2-hop"), "all_reduce": ("flat",),
               "all_to_all": ("native",)}

@@ -91,7 +91,7 @@ def write_group(file, app, name, columns):
 
 
 def rewrite(path, before, after):
-    """Makes the file of the trace `before` that of the trace `after`: writes what differs alone."""
+    """Turns the file of the trace `before` into the file of the trace `after`: writes only the differences."""
     (old_attributes, old_groups), (attributes, groups) = before, after
     with h5py.File(path, "r+", libver=("v108", "latest")) as file:
         for name in old_attributes.keys() - attributes.keys():
@@ -126,8 +126,8 @@ def array_of(kind, values):
 
 
 def write_column(group, name, values, unit):
-    """By HDF5's own calls: tests write hundreds of traces, and those of h5py take three times as long. `group`: an h5py
-    GroupID."""
+    """Writes a column by HDF5's own calls: tests write hundreds of traces, and the calls of h5py take three times as
+    long. `group`: an h5py GroupID."""
     count = len(values)
     properties = h5p.create(h5p.DATASET_CREATE)
     properties.set_chunk((max(1, min(count, 64)),))

@@ -16,7 +16,7 @@ DEVICE = os.environ.get("ZEROPP_TORCH_DEVICE", "cpu")  # cuda: over NCCL; ranks 
 
 
 def with_torch(*more):
-    """Goes on in a Python with PyTorch and these modules, or skips. The package is that of the build."""
+    """Continues in a Python with PyTorch and these modules, or skips. The build's package is used."""
     other_python.with_modules("torch", *more)
     build = pathlib.Path(os.environ["ZEROPP_BIN"]).parent
     sys.path.insert(0, str(build / "python"))

@@ -55,8 +55,8 @@ HPZ_WARNINGS = ("nothing here: a step gathers each weight only once",
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
-# Where Open MPI keeps the folder of a run, each below one of its own: a program that ends removes the parent of its
-# folder when that is empty, which another may be about to make one in.
+# Open MPI keeps the folder of each run below its own folder here. A program that ends removes the parent of its folder
+# if the parent is empty, while another program may be about to make a folder in it.
 SESSIONS = tempfile.TemporaryDirectory(prefix="zpp-mpi-")
 
 OK, INVALID, USAGE, ENVIRONMENT, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 5, 85, 130, 77
@@ -260,7 +260,7 @@ class Ranks:
 
 atexit.register(Ranks.end_all)
 
-# Kernels of NCCL wait on a GPU for those of other ranks: jobs that share GPUs would take their turns with waiting.
+# NCCL's kernels wait on a GPU for kernels of other ranks: jobs that share GPUs would take turns in waiting.
 NCCL_JOB = threading.Lock()
 
 

@@ -1,7 +1,7 @@
 // ctest: name=codec_exact labels=sanitize timeout=300
-// Exact differences: every pattern to every other survives; counts, shapes and images are those of
-// the description, written bit by bit; what is decoded are the values, whatever the copy was;
-// images of noise give values, and touch nothing else.
+// Exact differences: every pattern to every other survives. Counts, shapes and images equal the
+// description, which is written bit by bit. Decoding gives the values, whatever the copy was.
+// Images of noise give values, and touch nothing else.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // ctest: name=contract1_codec_feedback labels=sanitize
-// Encoding with error feedback, for every codec: its image is that of the values plus their errors,
-// and the error that it leaves is, bit for bit, the decay of the old one plus the share of what the
-// codec lost; nothing else is written. Where that is not finite, since a value was not, the old
+// Encoding with error feedback, for every codec: the image is the image of the values plus their
+// errors. The new error is, bit for bit, the decayed old error plus the share of the codec's loss;
+// nothing else is written. Where the new error is not finite, because a value was not, the old
 // error stays.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // ctest: name=contract1_codec_reduce_encode labels=sanitize
-// decode_reduce_encode of every pair of formats: whatever path it takes, its bytes are those of
-// decode_reduce followed by encode.
+// decode_reduce_encode of every pair of formats: whatever path it takes, its bytes equal the bytes
+// of decode_reduce followed by encode.
 #include <gtest/gtest.h>
 
 #include "tests/support/codec_cases.hpp"

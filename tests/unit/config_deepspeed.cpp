@@ -49,7 +49,7 @@ struct Settled {
     lines = leave_out_idle(table, ignored);
     EXPECT_NO_THROW(check_effects(table)) << text;
   }
-  /// Everything that is told: the lines of keys that have one of their own, and that of the others.
+  /// All messages: the lines of keys that have their own line, and the line of the other keys.
   [[nodiscard]] std::string told() const {
     std::vector<std::string> all = lines;
     if (!ignored.empty()) all.push_back(ignored_line(ignored));

@@ -118,7 +118,7 @@ TEST(KeptInputs, BackwardReadsWhatForwardWrote) {
   }
 }
 
-/// Two of those that recompute stay on the device.
+/// The inputs of two blocks that recompute stay on the device.
 TEST(KeptInputs, TakeWhatTheClosedFormSays) {
   for (const auto& [layers, interval, away] : {std::array<std::size_t, 3>{1, 1, 0},
                                                {2, 1, 0},

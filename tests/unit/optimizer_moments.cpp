@@ -226,7 +226,7 @@ TEST(StochasticBf16, KeepsWhatBf16HasAndSaturates) {
   }
 }
 
-/// Weights with moments of any kind, of which each step is compared with one of fp32.
+/// Weights with moments of any type; each step is compared with a step of fp32 moments.
 struct Parameters {
   Parameters(const Options& of, std::vector<float> weights, std::byte poison = std::byte{0})
       : options(of), variant(variant_of(of)), weight(std::move(weights)) {

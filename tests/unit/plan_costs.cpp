@@ -436,7 +436,8 @@ TEST(PlanCosts, RefreshesByDifferencesTakeWhatTheyReadAndWriteLonger) {
   }
 }
 
-/// The first update begins with the norm of all gradients; in backward each with that of its own.
+/// The first update begins with the norm of all gradients. Updates in backward begin with the norm
+/// of their own gradients.
 TEST(PlanCosts, UpdatesWaitForTheNorm) {
   const Cluster cluster = round_numbers(4);
   config::TrainConfig config = resolved(3);

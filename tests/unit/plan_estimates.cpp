@@ -1,7 +1,7 @@
 // ctest: name=plan_estimates timeout=120 labels=sanitize
-// Bytes and memory of planned runs against closed forms that are written here again: what leaves a
-// node with ZeRO-3 and with each part of ZeRO++, stages 0 to 2, the memory of a rank; and that a
-// model's description is the model.
+// Bytes and memory of planned runs against closed forms that are written here again: the bytes that
+// leave a node with ZeRO-3, with each part of ZeRO++ and at stages 0 to 2, and the memory of a
+// rank. And a model's description equals the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -263,7 +263,8 @@ TEST(PlannedMemory, SumsItsParts) {
     return -1.0;
   };
   EXPECT_DOUBLE_EQ(part("secondary"), parameters() * 2 / 8);
-  // Both copies, in fp32: of all values in the first hop, of those of the own rail in the second.
+  // Both copies are in fp32: of all values in the first hop, of the own rail's values in the
+  // second.
   EXPECT_NEAR(part("error_feedback_intra"), parameters() * 8, 1e4);
   EXPECT_NEAR(part("error_feedback_inter"), parameters() * 8 / 8, 1e4);
   EXPECT_GT(part("arena"), 2 * 2 * 12.0 * 1024 * 1024);  // two blocks gathered, at least

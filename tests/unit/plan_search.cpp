@@ -108,7 +108,7 @@ TEST(Search, CountsTheDevicesMemoryOnly) {
   EXPECT_LT(least(offloaded), least(plain));
 }
 
-/// Shards of whole blocks are those that a run of the candidate has.
+/// A candidate has the same shards of whole blocks as its run.
 TEST(Search, KeepsMomentsAsAskedFor) {
   const comm::Topology topology = planned_topology(3, 1);
   config::TrainConfig config = base();
@@ -370,8 +370,7 @@ config::TrainConfig some_base(std::mt19937& generator, const comm::Topology& top
   return config;
 }
 
-// Whatever candidates share while they are searched: a row's numbers are those of its
-// configuration.
+// A row has the numbers of its configuration alone, whatever candidates share during the search.
 TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
   std::mt19937 generator(7);
   std::size_t further_copies = 0;
@@ -395,7 +394,7 @@ TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
       expect_planned(row, topology);
       const StepTime time = step_time(alone(row, topology), cluster);
       EXPECT_EQ(row.seconds, time.seconds);
-      // Micro-steps that are repeated take as long as those that are simulated, every one.
+      // Every repeated micro-step takes as long as the simulated micro-steps.
       EXPECT_NEAR(time.seconds, time.timeline.seconds, 1e-6 * time.seconds);
       further_copies += row.config.zero.hpz_partition_size > 2 ? 1 : 0;
       many_micro_steps += row.config.gradient_accumulation_steps > 2 ? 1 : 0;

@@ -37,9 +37,9 @@ const std::vector<std::string> kMayChange{
     // how the optimizer continues with it
     "optimizer.params.", "zeropp.decayed_parameters", "zeropp.moments", "gradient_clipping",
     "zeropp.update_in_backward", "scheduler.",
-    // the data from here on, which a warning tells of where they are others
+    // the data from here on; a warning says so where they change
     "train_", "gradient_accumulation_steps", "zeropp.seed", "zeropp.data.",
-    // the machine, and what is looked at, printed and kept
+    // the machine, and the measured, printed and saved output
     "zeropp.backend", "zeropp.transport", "zeropp.copy_engines", "zeropp.rail_lanes",
     "zeropp.autotune_gemm", "zeropp.device_memory_limit", "zeropp.gpu_sampling", "zeropp.node_size",
     "zeropp.train_steps", "zeropp.evaluation_", "zeropp.log_", "zeropp.hash_parameters",

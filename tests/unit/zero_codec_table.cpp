@@ -84,7 +84,8 @@ TEST(CodecTable, TheLastEntryWhoseStepHasComeDecides) {
   EXPECT_EQ(table.gradient_groups(), (std::vector<std::size_t>{0, 1, 1, 1, 1}));
 }
 
-/// Stage 3 sends the weights of a step in it, stages 1 and 2 those of the next one.
+/// Stage 3 sends the weights of a step in that step, stages 1 and 2 send the weights of the next
+/// step.
 TEST(CodecTable, WholeWeightsGoAfterAsManyStepsAtEveryStage) {
   Options options;
   options.quantized_weights = true;

@@ -1,6 +1,7 @@
 // ctest: name=zero_collectives timeout=60 labels=sanitize
-// The walk over the collectives of a run: each one once, one for every operation that sends, at
-// every stage and with what changes them; and phases of operations, by which the trace counts them.
+// The walk over the collectives of a run: each collective once, and one for every operation that
+// sends, at every stage and with the options that change them. And the phases of operations, by
+// which the trace counts them.
 #include <gtest/gtest.h>
 
 #include <set>

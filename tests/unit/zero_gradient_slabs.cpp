@@ -55,8 +55,8 @@ TEST(GradientSlabs, HaveTheRoomOfTheLargestBucketThreeTimes) {
   EXPECT_EQ(plan_gradient_slabs(units_of({7}, 1), {{{{0, 0, 7}}}}).bytes(), 64U * 4) << "one turn";
 }
 
-/// Executes the schedule's order on paper: what a slab holds at each operation, where operations
-/// begin as soon as those that they wait for have ended.
+/// Follows the schedule's order and checks the content of a slab at each operation. Operations
+/// begin as soon as the operations that they wait for have ended.
 void expect_safe(const Schedule& schedule, const ScheduleInput& in) {
   // Whether operation i is sure to end before operation j begins: along waits, and by the order of
   // the stream `update`.

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "..oo.",
                  {1000, 1000, 1000, 1000, 1000}}));
 
-/// The scale after `steps` more, of which none falls below the minimum.
+/// The scale after `steps` more steps; no step makes it fall below the minimum.
 double after(LossScale& scale, const std::string& steps) {
   for (const char step : steps) EXPECT_TRUE(scale.update(step == 'o'));
   return scale.value();

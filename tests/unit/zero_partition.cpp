@@ -74,8 +74,8 @@ TEST(Partition, RoundsShardsTo16BytesOfTheComputeDtype) {
   EXPECT_EQ(bf16[0].secondary, 48U);
 }
 
-/// Between tensors, and from the end of the last one to that of the padded buffer; nothing where
-/// tensors fill it.
+/// Gaps lie between tensors, and from the end of the last tensor to the end of the padded buffer.
+/// There are none where tensors fill the buffer.
 TEST(Partition, GapsAreWhatNoTensorCovers) {
   const std::vector<Unit> units{
       layout_unit("a", {{"v", {1}, {}}, {"w", {8, 16}, {}}, {"x", {65}, {}}}),

@@ -129,7 +129,7 @@ TEST(Reuse, UnitsThatPersistAreGatheredAfterUpdatesOnly) {
   EXPECT_EQ(count(make_initial_schedule(in), OpKind::refresh), 2U);
 }
 
-/// Several shard groups sum once a step: after the last micro-step each bucket is there.
+/// Several shard groups sum once per step: after the last micro-step each bucket is there.
 TEST(Schedule, SumsOverShardGroupsOnceAStep) {
   for (const std::size_t micro_steps : {1U, 3U}) {
     ScheduleInput in = make_input(3, false, micro_steps, 1 << 20, true, true, 600);
