@@ -32,7 +32,7 @@ class Searches(Program):
         self.assertNotIn("safe-compression", exact.stdout)
         across = [row["bytes_inter_node"] for row in rows if row["nodes"] == 2]
         self.assertEqual(across, sorted(across))
-        # Weights are gathered once a step at stage 1; at stage 3 with hpZ also inside the nodes, which is more there.
+        # Weights are gathered once per step at stage 1; at stage 3 with hpZ also inside the nodes, which is more there.
         self.assertEqual({row["stage"] for row in rows if row["bytes_inter_node"] == across[0]}, {1})
 
     def test_goal_memory(self):

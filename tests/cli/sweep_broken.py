@@ -1,6 +1,6 @@
 # ctest: name=sweep_broken labels=cli,nightly timeout=300 processors=4
 """zpp_sweep's own checks find collectives that are broken on purpose, each with the right message: rank,
-index, what came and what was wanted, and the kind of error; exit code 1, one line a rank at most."""
+index, what came and what was wanted, and the kind of error; exit code 1, one line per rank at most."""
 
 import json
 import re

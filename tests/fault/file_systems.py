@@ -78,7 +78,7 @@ class FileSystems(zpp.TestCase):
         self.assertEqual([name for name in self.files() if name.endswith(".partial")], [])
 
     def test_no_locks(self):
-        """The result of the work is there, and whoever locks nothing is told so."""
+        """The result of the work is there, and a message says that nothing is locked."""
         for name, program, words, left, output in self.everything():
             for error in NO_LOCKS if name == ALONE else NO_LOCKS[:1]:
                 with self.subTest(name, error=error):

@@ -105,7 +105,7 @@ TEST_P(FreshGradients, KeepNothingOfWhatWasThere) {
   }
   EXPECT_EQ(poisoned.engine_case.engine().parameters_hash(),
             clean.engine_case.engine().parameters_hash());
-  // Gradients are fresh once a step where they stay whole over the micro-steps, else once a
+  // Gradients are fresh once per step if they stay whole over the micro-steps, else once per
   // micro-step.
   const std::size_t times = kSteps * (options.stage < 2 ? 1 : options.accumulation_steps);
   EXPECT_EQ(poisoned.model->fresh(), times * poisoned.model->units().size());

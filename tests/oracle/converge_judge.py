@@ -224,7 +224,7 @@ class Judge(unittest.TestCase):
                          {"near": "equivalent", "int4": "worse", "weights": "worse"})
         for name, effect in (("near", 0.001), ("int4", 0.05), ("weights", 0.2)):
             self.assertTrue(abs(rows[name]["difference"] - effect) < 0.01 and rows[name]["seeds"] == 6, rows[name])
-        with h5py.File(self.output / "judged.h5") as file:  # whoever has this file alone can judge again
+        with h5py.File(self.output / "judged.h5") as file:  # this file alone suffices to judge again
             runs = list(zip(file["runs/setting"].asstr(), file["runs/seed"].asstr(), file["runs/loss"]))
         loss = {(setting, seed): value for setting, seed, value in runs}
         self.assertEqual(len(loss), 4 * 6)

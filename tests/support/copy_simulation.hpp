@@ -81,7 +81,7 @@ class CopySimulation {
     }
   }
 
-  /// SHA-256 as whoever holds the copy has it.
+  /// The SHA-256 that a holder of the copy computes.
   [[nodiscard]] std::string hash() const {
     Sha256 all;
     for (std::size_t unit = 0; unit < units_.size(); ++unit) {
