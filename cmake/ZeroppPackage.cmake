@@ -1,8 +1,9 @@
-# What `cmake --install` leaves for other projects: the library with its public headers, and the package that CMake finds
-# there (zeroppConfig.cmake.in). Headers keep their paths: under include/zeropp they are included as they are here.
+# Files that `cmake --install` leaves for other projects: the library with its public headers, and the package that
+# CMake finds there (zeroppConfig.cmake.in). Headers keep their paths: under include/zeropp they are included as they
+# are here.
 include(CMakePackageConfigHelpers)
 
-# Public is what needs no library but MPI, fmt and nlohmann-json, and nothing that is generated.
+# A header is public when it needs no library but MPI, fmt and nlohmann-json, and no generated file.
 file(GLOB_RECURSE public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/kernels/*.hpp
      ${PROJECT_SOURCE_DIR}/lib/*.hpp)
 list(FILTER public_headers EXCLUDE REGEX "^lib/c/|/(cuda|formats|host)/|/(defect|entries|fused_pairs|h5|h5_image)[.]hpp$|/(codec|optim)/host_[a-z_]*[.]hpp$|/host_(cast|for)[.]hpp$")

@@ -30,9 +30,10 @@ function(zeropp_registry out_sources)
   set(${out_sources} ${sources} PARENT_SCOPE)
 endfunction()
 
-# zeropp_joined_kernels(OUT_SOURCES file...): the .cu among the files, joined to a few sources, which nvcc compiles at once: it
-# reads its headers for seconds before each. The files rules_*.cu define templates of one name, and each begins a source of
-# its own; the others are dealt to these. What becomes of a kernel does not depend on its neighbours.
+# zeropp_joined_kernels(OUT_SOURCES file...): joins the .cu files into a few sources, which nvcc compiles at once: nvcc
+# reads its headers for seconds before each source. Each file rules_*.cu begins a source of its own, because these files
+# define templates of one name; the other files are dealt to these sources. The code of a kernel does not depend on the
+# other files of its source.
 function(zeropp_joined_kernels out_sources)
   list(FILTER ARGN INCLUDE REGEX "[.]cu$")
   if(NOT ZEROPP_UNITY_BUILD)

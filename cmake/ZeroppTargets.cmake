@@ -1,5 +1,5 @@
-# zeropp_add_app(name file...): one program of apps/, named zpp_<name>; `cmake --install` puts it into bin/. What a
-# folder has beside main.cpp is a library, zeropp_app_<name>, which tests may link.
+# zeropp_add_app(name file...): one program of apps/, named zpp_<name>; `cmake --install` puts it into bin/. The files
+# of a folder other than main.cpp form a library, zeropp_app_<name>, which tests may link.
 function(zeropp_add_app name)
   set(main ${ARGN})
   set(parts ${ARGN})
@@ -55,10 +55,10 @@ const std::span<const zeropp::test::TestFile> zeropp::test::test_files = kFiles;
 endfunction()
 
 # zeropp_entry(NAME COMMAND word... [DEVICE host|cuda-<transport>] [RANKS n] [PROCESSORS n] TIMEOUT s LABELS label...
-#              [ENVIRONMENT name=value...]): one entry of CTest, with what all entries have in common. What may take longer,
-#   by its TIMEOUT, begins earlier (COST), so that short ones fill the end. On GPUs, needs_gpus skips the entry with the
-#   reason where there are fewer than it needs: over NCCL one a rank, else one. Over NCCL one entry runs at a time: its
-#   kernels wait on the GPU for other ranks, and jobs that share GPUs would take turns in waiting.
+#              [ENVIRONMENT name=value...]): one entry of CTest, with the properties that all entries share. Entries with
+#   a longer TIMEOUT begin earlier (COST), so that short entries fill the end. On GPUs, needs_gpus skips the entry, with the
+#   reason, where there are fewer GPUs than it needs: one per rank over NCCL, else one. Over NCCL one entry runs at a time:
+#   its kernels wait on the GPU for other ranks, and jobs that share GPUs would take turns in waiting.
 function(zeropp_entry name)
   cmake_parse_arguments(arg "" "DEVICE;RANKS;PROCESSORS;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
   set(gpus "")
@@ -223,7 +223,7 @@ endfunction()
 
 # zeropp_add_script_test(NAME name SCRIPT file TIMEOUT s [CUDA transport...] [LABELS ...] [PROCESSORS n])
 #   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu.
-#   What has that label is skipped before Python starts where there is no GPU.
+#   Entries with that label are skipped before Python starts where there is no GPU.
 #   ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder and the source tree, ZEROPP_TEST_BIN the folder of
 #   test programs, ZEROPP_MPIRUN the launcher with its options, ZEROPP_LAUNCHER whose it is: openmpi or other.
 function(zeropp_add_script_test)
@@ -266,7 +266,7 @@ function(zeropp_test_environment name)
     ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin
     ZEROPP_TEST_BIN=${PROJECT_BINARY_DIR}/tests/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}
     "ZEROPP_MPIRUN=${mpirun}" ZEROPP_LAUNCHER=${ZEROPP_LAUNCHER} PYTHONDONTWRITEBYTECODE=1 ${ARGN})
-  # What a Python test imports beside the packages of the system.
+  # Modules that Python tests import beside the packages of the system.
   set_property(TEST ${name} PROPERTY ENVIRONMENT_MODIFICATION PYTHONPATH=path_list_prepend:${PROJECT_SOURCE_DIR}/tests/support
                PYTHONPATH=path_list_prepend:${PROJECT_SOURCE_DIR}/validation)
 endfunction()

@@ -10,7 +10,7 @@ target=$root/.deps/cudnn-frontend
 log=$root/out/cudnn-frontend.log
 
 cmp -s "$pinned" "$target/pinned.txt" && exit 0
-fail() { echo "setup: going on without the headers of cuDNN's front end ($*); attention runs on cuBLASLt" >&2; exit 1; }
+fail() { echo "setup: continuing without the headers of cuDNN's front end ($*); attention runs on cuBLASLt" >&2; exit 1; }
 python3 -m pip --version >/dev/null 2>&1 || fail "python3 has no pip"
 
 mkdir -p "$(dirname "$log")" "$root/.deps"

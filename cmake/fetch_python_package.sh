@@ -13,7 +13,7 @@ target=$root/.deps/$module
 log=$root/out/$module.log
 
 cmp -s "$pinned" "$target/pinned.txt" && exit 0
-fail() { echo "setup: going on without $module ($*); $what is skipped" >&2; exit 1; }
+fail() { echo "setup: continuing without $module ($*); $what is skipped" >&2; exit 1; }
 python=''
 for candidate in /usr/bin/python3 python3; do  # as CMake looks for one with NumPy
   if "$candidate" -c 'import numpy, pip' 2>/dev/null; then python=$candidate && break; fi

@@ -61,7 +61,7 @@ install_packages() {
     if ! "${as_root[@]}" true 2>/dev/null; then
       [ ${#needed[@]} -eq 0 ] ||
         fail "neither root nor sudo: ask an administrator to run: apt-get install ${needed[*]}"
-      echo "setup: going on without ${wanted[*]} (neither root nor sudo to install it)"
+      echo "setup: continuing without ${wanted[*]} (neither root nor sudo to install it)"
       return 0
     fi
   fi
@@ -77,7 +77,7 @@ install_packages() {
   fi
   for package in "${wanted[@]}"; do
     apt install --no-install-recommends "$package" ||
-      echo "setup: going on without $package ($(grep '^E:' "$log" | tail -1))"
+      echo "setup: continuing without $package ($(grep '^E:' "$log" | tail -1))"
   done
 }
 
