@@ -1,6 +1,6 @@
-// What a rule has to know of all values of a block before it can encode one: words whose bitwise
-// order is that of the values, so that ranges are joined by the larger word, in any order. Values
-// that are not finite have the largest words: none is lost.
+// Range of the values of a block, which a rule needs before it can encode one of them: words whose
+// bitwise order is the order of the values, so that ranges are joined by the larger word, in any
+// order. Values that are not finite have the largest words: none is lost.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the launchers of every back end refuse: memory that they cannot reach, and memory that is
-// smaller than its layout.
+// Checks in the launchers of every back end. They refuse memory that they cannot reach, and memory
+// that is smaller than its layout.
 #pragma once
 
 #include <cstddef>

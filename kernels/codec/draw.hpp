@@ -1,6 +1,7 @@
-// Where stochastic rounding (+sr) draws from: the counter-based generator of kernels/core, with a
-// key for each encoding and a number for each value. Whoever encodes gives values the same numbers
-// however the values are cut into chunks; then neither the cut nor who draws first changes a bit.
+// Random numbers for stochastic rounding (+sr): the counter-based generator of kernels/core, with a
+// key for each encoding and a number for each value. The encoder gives each value the same number
+// however the values are cut into chunks, so that neither the cut nor the order of the draws
+// changes a bit.
 #pragma once
 
 #include <cstddef>

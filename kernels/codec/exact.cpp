@@ -14,7 +14,7 @@ namespace zeropp::codec {
 
 namespace {
 
-/// Codes of the group that begins with value `first`, zeros behind value n. Loops without branches
+/// Codes of the group that begins with value `first`, zeros from value n on. Loops without branches
 /// become vector code.
 template <class Value, class Copy>
 void group_codes(const Value* values, const Copy* copy, std::size_t first, std::size_t n,

@@ -6,7 +6,7 @@
 //
 // How many values escape at each width is counted first, so that the ranks of a collective agree on
 // one shape and send images of one size. The image of n values, little-endian:
-//   codes     planes of whole blocks of kExactBlock values (planes.hpp); differences behind the
+//   codes     planes of whole blocks of kExactBlock values (planes.hpp); differences after the
 //             n-th are 0
 //   offsets   of each block, 32 bits: the escapes before it; padded to 16 bytes with zeros
 //   escapes   16 bits each, in the order of the values; as many as the shape says, and up to 16
@@ -40,7 +40,7 @@ inline constexpr unsigned kWholeWidth = 16;
 /// [w - 1]: the values that escape in codes of w bits; [0] are those that differ.
 using Escapes = std::array<std::uint64_t, kExactWidths>;
 
-/// What an image is made for. Ranks whose images travel together have the same.
+/// Shape of an image. Ranks whose images travel together use the same shape.
 struct ExactShape {
   unsigned width = kWholeWidth;
   std::uint64_t escapes = 0;  ///< that the image has room for
@@ -52,7 +52,7 @@ struct ExactShape {
 ExactShape exact_shape(std::size_t n, const Escapes& escapes);
 /// The bytes of the image of n values. Throws std::invalid_argument for a width that is none.
 std::size_t exact_bytes(std::size_t n, const ExactShape& shape);
-/// The bytes of the counts of n values, and of scratch behind them.
+/// The bytes of the counts of n values, and of the scratch after them.
 std::size_t exact_count_bytes(std::size_t n);
 
 struct ExactOps {

@@ -1,4 +1,4 @@
-// What the formats of small floating-point elements share.
+// Code that the formats of small floating-point elements share.
 #pragma once
 
 #include <algorithm>

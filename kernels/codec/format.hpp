@@ -1,11 +1,11 @@
-// What a file of formats/ defines: a struct `zeropp::codec::format::<file name>::Format`, of one
-// of three kinds. Its functions work on one value or one block and are translated for host and
-// device alike; launchers supply the loops, the packing and the memory dtypes. Below: what the
-// build makes of a format, and codec.cpp finds by its name.
+// Interface of a file of formats/: a struct `zeropp::codec::format::<file name>::Format`, of one of
+// three kinds. Its functions work on one value or one block and are translated for host and device
+// alike; launchers supply the loops, the packing and the memory dtypes. Below: what the build makes
+// of a format, and codec.cpp finds by its name.
 //
 // Every format:
 //   name, summary            std::string_view; the name is the file's
-//   bits                     payload bits a value, whole: the group of values that is packed at
+//   bits                     payload bits per value, whole: the group of values that is packed at
 //                            once has planes of 4, 2 and 1 bits (planes.hpp). Where codes do not
 //                            fill whole bits, such as two values in seven, packing (planes.hpp)
 //                            and sizes (wire.hpp, FormatInfo in spec.hpp) have to learn it first

@@ -1,4 +1,4 @@
-// The list behind fused.hpp, the same on every back end.
+// The list of pairs that fused.hpp looks up, the same on every back end.
 #pragma once
 
 #include <string_view>

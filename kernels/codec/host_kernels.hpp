@@ -1,5 +1,5 @@
-// What the host's kernels of formats and rules share: the table that a back end has of them, and
-// the walk over the memory that a range of wire elements stands for.
+// Code that the host's kernels of formats and rules share: the back end's table of kernels, and the
+// walk over the memory that a range of wire elements stands for.
 #pragma once
 
 #include <algorithm>

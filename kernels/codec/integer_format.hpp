@@ -1,4 +1,4 @@
-// What the integer formats of every width share: options, and which rule runs with them.
+// Code that the integer formats of every width share: options, and which rule runs with them.
 //   +wide   all 2^b levels: s = max|x| / 2^(b-1); the largest positive value clips
 //   +asym   levels from the block's minimum, which is stored beside the scale, to its maximum
 //   +s32    scale (and minimum) as fp32 instead of bf16

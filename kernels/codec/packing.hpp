@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "wire images are littl
 
 template <int Bits, int Count, class Code>
 ZEROPP_HD void pack(const Code* codes, std::uint8_t* payload) {
-  static_assert(Bits == 8 || (Bits == 4 && Count % 8 == 0), "a payload of 4 or 8 bits a value");
+  static_assert(Bits == 8 || (Bits == 4 && Count % 8 == 0), "a payload of 4 or 8 bits per value");
   static_assert(sizeof(Code) == 1);
   if constexpr (Bits == 8) {
     for (int i = 0; i < Count; ++i) payload[i] = static_cast<std::uint8_t>(codes[i]);
@@ -37,7 +37,7 @@ ZEROPP_HD void pack(const Code* codes, std::uint8_t* payload) {
 /// Signed codes are sign-extended.
 template <int Bits, int Count, class Code>
 ZEROPP_HD void unpack(const std::uint8_t* payload, Code* codes) {
-  static_assert(Bits == 8 || (Bits == 4 && Count % 8 == 0), "a payload of 4 or 8 bits a value");
+  static_assert(Bits == 8 || (Bits == 4 && Count % 8 == 0), "a payload of 4 or 8 bits per value");
   static_assert(sizeof(Code) == 1);
   if constexpr (Bits == 8) {
     for (int i = 0; i < Count; ++i) codes[i] = static_cast<Code>(payload[i]);

@@ -1,6 +1,6 @@
-// What encode() reads on the host of fp32 memory whose values it rounds first (Params::rounded):
-// the values that memory of the narrower dtype would hold, so that the images are the same. The
-// CUDA kernels have cuda/vector.cuh for it.
+// Values that encode() reads on the host from fp32 memory when it rounds them first
+// (Params::rounded): the values that memory of the narrower dtype would hold, so that the images
+// are the same. The CUDA kernels use cuda/vector.cuh.
 #pragma once
 
 #include <cstddef>

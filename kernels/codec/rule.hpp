@@ -35,7 +35,7 @@ namespace zeropp::codec {
 
 /// Numbers by which formats of one rule differ.
 struct RuleNumbers {
-  unsigned bits = 0;  ///< payload bits a value
+  unsigned bits = 0;  ///< payload bits per value
   // Integers: codes from `lowest` to `highest`, the largest value being `steps` scales.
   float lowest = 0;
   float highest = 0;

@@ -30,7 +30,7 @@ struct OptionConflict {
 struct FormatInfo {
   std::string_view name;
   std::string_view summary;
-  std::size_t bits = 0;         ///< payload bits a value
+  std::size_t bits = 0;         ///< payload bits per value
   std::size_t scale_bytes = 0;  ///< per block, without options; 0: no scales, no block size
   /// Whether a whole image has a scale of its own too, in 16 more bytes: its chunks, encoded one by
   /// one, would have other bits than the whole.

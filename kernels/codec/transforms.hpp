@@ -1,4 +1,4 @@
-// What a rule does to the values of a group before they are quantized. Both transforms are linear
+// Transforms that a rule applies to the values of a group before it quantizes them. Both are linear
 // and their own inverse, so that they commute with sums over images.
 #pragma once
 

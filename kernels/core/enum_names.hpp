@@ -1,6 +1,6 @@
 // Names of the values of enums, which options, files and messages say: text is parsed where it is
-// read, and everything behind compares values. An enum whose values count from 0 has names where
-// its own namespace defines them, in the order of the values:
+// read, and all later code compares values. An enum whose values count from 0 has names where its
+// own namespace defines them, in the order of the values:
 //
 //   enum class Color : std::uint8_t { red, green };
 //   constexpr auto enum_names(Color) { return name_table("red", "green"); }

@@ -1,6 +1,6 @@
-// The parallel loops of the host kernels. What runs them is linked: Kokkos in the programs
-// (host_runtime.cpp), OpenMP in the C library and the Python module, which are moved to other
-// machines (lib/c/host_loop.cpp). Kernels are therefore compiled once for both.
+// The parallel loops of the host kernels. The runtime of these loops is linked: Kokkos in the
+// programs (host_runtime.cpp), OpenMP in the C library and the Python module, which are moved to
+// other machines (lib/c/host_loop.cpp). Kernels are therefore compiled once for both.
 #pragma once
 
 #include <algorithm>

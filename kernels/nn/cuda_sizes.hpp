@@ -1,7 +1,7 @@
-// What memory the GPU's operations take, in closed form: what they reserve there, and what a plan
-// counts on a machine without CUDA. Two numbers are other libraries' own: CUB's scratch of a sort
-// is bounded, and what cuDNN's attention takes beside its documented buffers is as version 9.14 on
-// Hopper, for lengths that are multiples of 128.
+// Memory of the GPU's operations, in closed form: the operations reserve these bytes on a GPU, and
+// a plan counts them on a machine without CUDA. Two numbers depend on other libraries. CUB's
+// scratch of a sort is bounded. The memory that cuDNN's attention takes beside its documented
+// buffers is as in version 9.14 on Hopper, for lengths that are multiples of 128.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What memory the operations of the GPT need (nn_ops.hpp), by their shapes: pure functions of a
-// back end, also where it is not there.
+// Memory that the operations of the GPT (nn_ops.hpp) need, by their shapes: pure functions for each
+// back end, which also answer on a machine without it.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // Device. All run on the given stream, allocate nothing and throw nothing. Counts are in elements;
 // arrays of one call do not overlap unless said.
 //
-// What goes over all parameters takes a table of pieces in the back end's memory, which is made
+// An operation over all parameters takes a table of pieces in the back end's memory, which is made
 // once (lib/device/table.hpp): one launch serves any number of tensors, large and tiny. A GPU gives
 // each piece a thread block, so that long arrays are cut, with for_each_piece(), to keep it busy.
 #pragma once

@@ -1,6 +1,6 @@
 // An update that writes the wire image of the new weights as well (kernels/codec): codes and scales
 // of a block codec, of the weights rounded to the dtype that they are sent in, in the pass that
-// updates them. The bytes are those of an update and an encoding behind it.
+// updates them. The bytes are the same as those of an update and then an encoding.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct ImageTile {
   std::uint32_t first;    ///< piece that has the tile's first weights, by its index in the table
   std::uint32_t pieces;   ///< that have its weights, in their order
   std::uint32_t values;   ///< of the tile: kImageTile, less in the last one of an image
-  std::uint32_t padding;  ///< bytes behind its last scale that are zero: of an image's last tile
+  std::uint32_t padding;  ///< zero bytes after its last scale, in an image's last tile
 };
 
 /// One step on all pieces of the tiles, as UpdatePieces without 16-bit weights, and the image of

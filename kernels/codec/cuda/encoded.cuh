@@ -1,5 +1,5 @@
 // Wire values in the registers of one thread: a chunk of kChunk values of one image, as it was
-// read. What decodes and sums is written once for both kinds of formats.
+// read. The code that decodes and sums is written once for both kinds of formats.
 #pragma once
 
 #include <cstddef>

@@ -206,7 +206,7 @@ class GroupPlanes {
   std::size_t group_;
 };
 
-/// The patterns of a group, zeros behind value n.
+/// The patterns of a group; zeros from value n on.
 template <class Copy, class T>
 __device__ __forceinline__ void load_patterns(const T* array, bool aligned, std::size_t first,
                                               std::size_t n, std::uint32_t (&pairs)[kPairs]) {
@@ -431,7 +431,7 @@ void with_pair(const ConstView& values, const ConstView& copy, const Body& body)
   });
 }
 
-/// Sums of the tiles lie behind the counts.
+/// Sums of the tiles, which lie after the counts.
 std::uint32_t* tiles_in(std::byte* counts, std::size_t blocks) {
   return reinterpret_cast<std::uint32_t*>(counts + blocks * kExactWidths * sizeof(std::uint16_t));
 }

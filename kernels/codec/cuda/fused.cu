@@ -67,7 +67,7 @@ __device__ __forceinline__ void sum_in_fp32(const Summands& from, std::size_t fi
   }
 }
 
-/// By value: an array behind a pointer would lie in memory on every path to its use.
+/// Returned by value: an array passed by pointer would lie in memory on every path to its use.
 template <int kChunk>
 struct Sums {
   float values[kChunk];
@@ -95,8 +95,8 @@ __device__ __forceinline__ float largest_of(const float (&values)[kCount]) {
                           larger_magnitude(largest[2], largest[3]));
 }
 
-/// The sums of a chunk over the images, in fp32. Of 8-bit codes they keep up with the memory, where
-/// sums in integers would spill registers: integer_sum.cuh has the measurements.
+/// The sums of a chunk over the images, in fp32. With 8-bit codes these sums keep up with the
+/// memory; sums in integers would spill registers (measurements: integer_sum.cuh).
 template <ScaledFormat Format, int kChunk>
 struct ChunkSums {
   /// Thread blocks on one multiprocessor: as many as leave the registers for the words of all

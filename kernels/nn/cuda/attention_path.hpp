@@ -1,6 +1,6 @@
 // Two ways to run attention on the GPU, with one interface: fused kernels of cuDNN, and
-// products of cuBLASLt around an own softmax. Semantics: attention_* of kernels/nn/nn_ops.hpp. What
-// a path keeps in `saved` only it can read.
+// products of cuBLASLt around an own softmax. Semantics: attention_* of kernels/nn/nn_ops.hpp. Only
+// the path that wrote `saved` can read it.
 #pragma once
 
 #include <cstddef>

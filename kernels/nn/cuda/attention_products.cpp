@@ -145,7 +145,7 @@ class ProductAttention final : public AttentionPath {
     require(saved, saved_bytes(shape, qkv.dtype) / sizeof(float), Dtype::fp32,
             "attention probabilities");
   }
-  /// Workspace behind the part that products use.
+  /// Workspace after the part that products use.
   static float* squares_of(const NnContext& context) {
     return context.workspace.as<float>() + kProductWorkspace / sizeof(float);
   }

@@ -1,5 +1,6 @@
-// Cross-entropy on the GPU: a block a row, which is read from memory once, for its statistics, and
-// kept in shared memory for the gradient that replaces it. What does not fit there is read again.
+// Cross-entropy on the GPU, one block per row. The block reads the row from memory once, for its
+// statistics, and keeps it in shared memory for the gradient that replaces it. Elements that do not
+// fit there are read again.
 #include <algorithm>
 
 #include "kernels/core/cuda/launch.cuh"
@@ -19,7 +20,7 @@ constexpr unsigned kBlocks = 2;
 constexpr std::size_t kKeptBytes = std::size_t{112} << 10U;
 constexpr int kInFlight = 7;  ///< packs that a thread reads at once
 
-/// `value` for what lies behind the row's end in the pack at v.
+/// Puts `value` into the elements of the pack at v that lie past the row's end.
 template <int W>
 __device__ __forceinline__ void mask(float (&values)[W], unsigned v, unsigned vocab, float value) {
   if (v + W <= vocab) return;

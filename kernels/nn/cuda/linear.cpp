@@ -74,9 +74,9 @@ void require_forward(const LinearShape& shape, ConstView x, ConstView weight, Vi
   require(weight, shape.in * shape.out, y.dtype, "linear weight");
 }
 
-/// dx = dy W, or the gradient of the GELU's input. Of what is split, the large part adds to what
-/// the rest has written: of the sum, only the contribution of those few columns has been rounded to
-/// dx's dtype before.
+/// dx = dy W, or the gradient of the GELU's input. Where the columns are split, the product of the
+/// large part adds to the result of the rest: only the contribution of these few columns has been
+/// rounded to dx's dtype before the sum.
 void multiply_to_input(const NnContext& context, const LinearShape& shape, ConstView dy,
                        ConstView weight, ConstView gelu_input, View dx) {
   const auto product_of = [&](Columns columns) {

@@ -1,5 +1,5 @@
-// What follows a product where cuBLASLt does not do it itself: bias and GELU, element by element in
-// fp32, each result rounded to the views' dtype. The callers have checked the views.
+// Operations that follow a product where cuBLASLt does not do them itself: bias and GELU, element
+// by element in fp32, each result rounded to the views' dtype. The callers have checked the views.
 #pragma once
 
 #include "kernels/nn/nn_ops.hpp"

@@ -62,8 +62,8 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
 }
 
 /// The alignment of an address as far as algorithms ask for it: at most 16 bytes, so that the
-/// choice does not depend on how much better an allocation happens to be aligned. Of a batch, that
-/// of all its matrices, `distance` bytes apart.
+/// choice does not depend on how much better an allocation happens to be aligned. In a batch, the
+/// alignment that all its matrices share, `distance` bytes apart.
 std::uint32_t alignment_of(const void* address, std::size_t distance = 0) {
   constexpr std::uintptr_t kMost = 16;
   const auto bits = reinterpret_cast<std::uintptr_t>(address) | distance | kMost;
@@ -272,8 +272,8 @@ std::size_t output_bytes(const Product& p) {
   return last * size_of(p.output);
 }
 
-/// The fastest of `algorithms`. What a product writes, it writes from inputs that it leaves alone,
-/// so that it may run many times before it counts; where it adds to d, it does so to another d.
+/// The fastest of `algorithms`. A product does not change its inputs, so that it may run many times
+/// before its result counts. A product that adds to d is timed with another d.
 const cublasLtMatmulAlgo_t& choose(const NnContext& context, const Plan& plan, const Product& p,
                                    const Algorithms& algorithms) {
   if (algorithms.size() == 1) return algorithms.front();

@@ -15,7 +15,8 @@ std::size_t output_extent(const LinearShape& shape) {
   return extent(shape.rows, shape.out, shape.stride());
 }
 
-/// The weight as fp32, which is what CBLAS multiplies: as it is, or widened into the workspace.
+/// The weight as fp32, the dtype that CBLAS multiplies: the weight itself, or widened into the
+/// workspace.
 const float* widened(const NnContext& context, ConstView weight, std::size_t count) {
   require(weight, count, "linear weight");
   if (weight.dtype == Dtype::fp32) return weight.as<float>();

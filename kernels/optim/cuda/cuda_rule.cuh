@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
   update_piece<Update, Narrow>(scale, c, piece, std::make_index_sequence<Update::states>());
 }
 
-/// What the moments of a piece need in shared memory.
+/// Shared memory that the moments of a piece need.
 template <class Update, Moments Kind>
 struct SharedMoments {
   __device__ void load() {}

@@ -1,5 +1,5 @@
-// What the ways to encode new weights share (encode_weights.cuh, encode_chunk.cuh): the codes of a
-// thread's values of a block of the codec, and the block's scale.
+// Code that the ways to encode new weights share (encode_weights.cuh, encode_chunk.cuh): the codes
+// of a thread's values of a block of the codec, and the block's scale.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ __device__ __forceinline__ codec::cuda::Codes<Format, kCount> encode_image_block
   return codes;
 }
 
-/// Zeros behind the last scale of an image.
+/// Writes the zeros after the last scale of an image.
 __device__ inline void pad_image(const ImageTile& tile, const ImageFormat& format) {
   if (threadIdx.x != 0) return;
   std::byte* const end =
