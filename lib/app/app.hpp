@@ -118,7 +118,7 @@ struct App {
   /// Groups of the options; each option is in one.
   std::vector<config::OptionGroup> groups = {{"options", "Options", "All options.", {""}}};
   std::vector<std::string> common_flags = {};  ///< those that --help lists; empty: all
-  const std::size_t* node_size = nullptr;      ///< ranks a node where declared; null or 0: as found
+  const std::size_t* node_size = nullptr;      ///< ranks per node as declared; null or 0: as found
   std::string json_flags = "--json";           ///< names of the flag, separated by commas
   std::string timeout_flags = "--timeout";     ///< names of the flag, separated by commas
   std::string config_flags = "--config";       ///< names of the flag, separated by commas
@@ -134,7 +134,7 @@ struct App {
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
   std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};
   std::function<ExitCode(Context&)> run = {};
-  /// Body of a program without ranks, in place of `run`: MPI is not started, `resolve` gets a
+  /// Body of a program without ranks, instead of `run`: MPI is not started, `resolve` gets a
   /// machine of one rank without a GPU, and there is no --timeout. Under a launcher the process of
   /// rank 0 runs it; the others end at once, with code 0.
   std::function<ExitCode(const Call&)> run_alone = {};

@@ -60,8 +60,8 @@ std::string help_of(const config::Option& option) {
   return help;
 }
 
-/// The value of a boolean's flag without text, or with `text` behind an equals sign; of a negative
-/// flag (`on` is false) the other one. What is no truth value stays, for the message.
+/// The value of a boolean from the `text` of its flag; a negative flag (`on` is false) inverts it.
+/// Text other than "true" and "false" is returned unchanged, for the message.
 std::string truth(const std::string& text, bool on) {
   if (on || (text != "true" && text != "false")) return text;
   return text == "true" ? "false" : "true";

@@ -40,7 +40,7 @@ GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank) {
     placement.problem = with_gpu == 0 ? no_gpu_reason()
                                       : fmt::format(
                                             "{} of {} ranks see no GPU, the first on {}: start as "
-                                            "many ranks a node as it has GPUs (--gpus-per-node, "
+                                            "many ranks per node as it has GPUs (--gpus-per-node, "
                                             "--gpu-bind=none), or use --backend host",
                                             by_rank.size() - with_gpu, by_rank.size(), without);
     return placement;
@@ -49,7 +49,7 @@ GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank) {
     if (placement.own && rank.uuids.size() == 1 && ranks_on[rank.host] > 1) {
       placement.warning = fmt::format(
           "each of the {} ranks on {} sees one GPU only: NCCL may lose NVLink; give all GPUs of "
-          "the node to all its ranks (Slurm: --gpus-per-node and --gpu-bind=none in place of "
+          "the node to all its ranks (Slurm: --gpus-per-node and --gpu-bind=none instead of "
           "--gpus-per-task)",
           ranks_on[rank.host], rank.host);
       break;

@@ -1,6 +1,6 @@
 // Choice of the GPU that a rank takes, whether every rank can have one for itself, and what NCCL
-// has between nodes. What all ranks see is put together once, so that every rank comes to the same
-// answer.
+// has between nodes. The answer is computed from the GPUs that all ranks see, so that it is the
+// same on every rank.
 #pragma once
 
 #include <string>

@@ -18,8 +18,9 @@ int more_pressing(int a, int b);
 /// The signal that this process got, or 0; of several the one that counts most.
 int interrupted();
 
-/// The signal that any rank got, the same one on all; 0 when none did. Of several it is the one
-/// that counts most. Collective: called at a boundary that every rank reaches.
+/// The signal that any rank got, the same one on all; 0 when none did. Where ranks got different
+/// signals, the most pressing one is returned. Collective: called at a boundary that every rank
+/// reaches.
 int agreed_interrupt(comm::Control& control);
 
 /// Name of the signal: "SIGTERM".

@@ -1,6 +1,6 @@
-// What a process has once, whatever runs in it: MPI and the host runtime. run() (lib/app/app.hpp)
-// makes it for its program where there is none: a process that has one before may run programs one
-// after the other.
+// MPI and the host runtime, which a process has once, whatever runs in it. run() (lib/app/app.hpp)
+// makes a Job for its program where the process has none; a process that makes one before may run
+// programs one after the other.
 #pragma once
 
 #include <memory>

@@ -52,7 +52,7 @@ bool share_processors(const std::vector<RankPlace>& ranks);
 /// the run uses them; which GPUs the ranks of one on the host see is no mistake. A pure function.
 std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks, bool on_gpus);
 
-/// A cell of a table: "-" in place of an empty text or a negative number, which mean that there is
+/// A cell of a table: "-" instead of an empty text or a negative number, which mean that there is
 /// none.
 std::string or_dash(const std::string& text);
 std::string or_dash(int number);

@@ -72,8 +72,8 @@ class AsyncFile {
   [[nodiscard]] const AsyncFileTotals& totals() const { return totals_; }
 
  private:
-  /// Begins without a file. Where another constructor goes on from here and throws, the object is
-  /// destroyed.
+  /// Begins without a file. The other constructors delegate to this one: where one of them throws,
+  /// the object is destroyed.
   AsyncFile(std::filesystem::path folder, const AsyncFileOptions& options);
   void start_threads();
   Transfer start(std::uint64_t offset, std::byte* memory, std::size_t bytes, bool write);

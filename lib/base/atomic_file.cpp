@@ -87,7 +87,8 @@ class Partial {
   File file;
 };
 
-/// The file that a rename to `path` may replace: a regular one or none, behind any links.
+/// The file that a rename to `path` may replace: a regular one or none, after all links are
+/// followed.
 fs::path target_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);

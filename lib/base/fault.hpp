@@ -23,7 +23,7 @@ enum class Resource : std::uint8_t { memory, threads };
 void at_operation(std::uint64_t number) noexcept;
 /// Whether a message of operation `number` gets lost.
 bool drops_message(std::uint64_t number);
-/// Bytes that are sent in place of `data`: the same, or a copy with one bit flipped.
+/// Bytes that are sent instead of `data`: the same, or a copy with one bit flipped.
 const std::byte* as_sent(std::uint64_t number, const std::byte* data, std::size_t bytes);
 /// Errno that such a call fails with; 0: it does not fail.
 int of_disk(DiskCall call);

@@ -1,5 +1,5 @@
-// A file by POSIX calls, every return value checked: owned, not copied. What fails is thrown as
-// Error(io) that names what, the path, the system's reason, and the remedy.
+// A file by POSIX calls, every return value checked: owned, not copied. A call that fails throws
+// Error(io), which names the call, the path, the system's reason, and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ class File {
   File& operator=(const File&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// Writes at `position`, whatever was written last; the next write() goes on where it was.
+  /// Writes at `position`, whatever was written last; the next write() continues after the last
+  /// write().
   void write_at(std::uint64_t position, std::span<const std::byte> bytes);
   /// Fills `bytes` from `position` on; a file that ends before is a failure too.
   void read(std::uint64_t position, std::span<std::byte> bytes) const;

@@ -31,8 +31,8 @@ void set_muted(bool muted) {
   instance()->set_level(muted ? spdlog::level::err : spdlog::level::info);
 }
 
-// The message is an argument, never the format: it may hold braces. What it quotes of a file may
-// hold anything.
+// The message is an argument, never the format: it may hold braces. Text that it quotes from a file
+// may hold any characters.
 void info(const std::string& message) { instance()->info("{}", escaped(message)); }
 void warn(const std::string& message) { instance()->warn("{}", escaped(message)); }
 void error(const std::string& message) { instance()->error("{}", escaped(message)); }

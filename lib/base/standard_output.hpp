@@ -1,7 +1,7 @@
 // Standard output of a program. Text goes to the descriptor at once, without a buffer that could be
-// lost. What cannot be written ends no run: the result of hours is a file, which is still to come.
-// The first error is kept, and the frame of the program (lib/app/run.cpp) ends with it. One thread
-// prints.
+// lost. An error of a write does not end the run: the result of hours is a file, which is still to
+// come. The first error is kept, and the frame of the program (lib/app/run.cpp) ends with it. One
+// thread prints.
 #pragma once
 
 #include <fmt/format.h>

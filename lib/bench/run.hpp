@@ -1,5 +1,5 @@
-// What a program that measures has around its measurement: the head of its results, its device, its
-// text on standard output, its trace and its JSON.
+// Parts of a program that measures, around its measurement: the head of its results, its device,
+// its text on standard output, its trace and its JSON.
 #pragma once
 
 #include <functional>
@@ -41,8 +41,8 @@ class Run {
   trace::TraceData head_;
 };
 
-/// What the JSON of every such program begins with: its schema and version, the software, begin and
-/// end, provenance and configuration.
+/// Head of the JSON of every such program: its schema and version, the software, begin and end,
+/// provenance and configuration.
 nlohmann::json json_head(const char* schema, const char* version, const trace::TraceData& run);
 /// The ranks and what they ran on, under nccl-tests' names.
 nlohmann::json devices(const trace::TraceData& run);

@@ -44,7 +44,7 @@ AllReducePlan::Layout AllReducePlan::lay_out() const {
     layout.padded =
         space.reserve(whole() * std::max(size_of(request_.input), size_of(request_.output)));
   }
-  // The halves run one after the other: they share what lies behind.
+  // The halves run one after the other: they share the rest of the workspace.
   layout.rest = space.reserve(std::max(reduction_.workspace_bytes(), gather_->workspace_bytes()));
   layout.bytes = space.bytes();
   return layout;

@@ -1,6 +1,6 @@
 // The plan of an all-reduce: a reduce-scatter, the scale, an all-gather. Between them lies what
 // collective::AllReduce has no place for: the scale, and counts that ranks do not divide, for which
-// the values are laid out with zeros behind them.
+// the values are laid out with zeros after them.
 #pragma once
 
 #include <memory>

@@ -66,7 +66,7 @@ void require_memory(const char* function, const void* values, const void* image)
   require_aligned(function, image, "image");
 }
 
-/// What exact differences of `count` values work on.
+/// Dtype, memory and operations of exact differences.
 struct Differences {
   Dtype dtype;
   MemoryKind memory;

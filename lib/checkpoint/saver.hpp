@@ -1,8 +1,8 @@
-// Saves checkpoints while the work goes on: start() begins to write this rank's slices on a thread;
-// commit() waits for the files of all ranks and makes the checkpoint complete. The thread calls no
-// MPI. Collective: all ranks call start() and commit() in the same order. What fails on any rank
-// (files, memory, a thread) ends in one message on all (AgreedError): the checkpoint is given up
-// and removed, and older ones stay.
+// Saves checkpoints while the work continues: start() begins to write this rank's slices on a
+// thread; commit() waits for the files of all ranks and makes the checkpoint complete. The thread
+// calls no MPI. Collective: all ranks call start() and commit() in the same order. A failure on any
+// rank (files, memory, a thread) ends in one message on all ranks (AgreedError): the checkpoint is
+// given up and removed, and older ones stay.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ class Saver {
   [[nodiscard]] bool pending() const { return writing_.has_value(); }
 
   /// Completes what start() began; nullopt where nothing was begun. Older checkpoints that it makes
-  /// superfluous are removed while the work goes on: gigabytes of files take seconds.
+  /// superfluous are removed while the work continues: gigabytes of files take seconds.
   std::optional<Saved> commit();
 
   /// Waits until superfluous checkpoints are removed, as the next start() does.

@@ -21,7 +21,7 @@ std::size_t AllReduce::sum_bytes() const {
 }
 
 std::size_t AllReduce::workspace_bytes() const {
-  // The halves run one after the other: they share what lies behind the sums.
+  // The halves run one after the other: they share the workspace after the sums.
   return sum_bytes() + std::max(reduce_scatter_->workspace_bytes(), all_gather_->workspace_bytes());
 }
 

@@ -34,7 +34,7 @@ class AllReduce {
   std::size_t count_;
   View sum_;
   View out_;
-  Run run_;  ///< of both halves: behind the sums in the workspace
+  Run run_;  ///< of both halves: after the sums in the workspace
 };
 
 }  // namespace zeropp::collective

@@ -2,12 +2,12 @@
 // and run any number of times, one run in flight. It composes a Communicator (bytes) and a Codec
 // (values); values of a run lie in memory of the caller, who lends `workspace` from start() until
 // finish() returns. start() encodes and begins the transfer; finish() completes it, launching later
-// hops in between. They may be given different streams, so that the next run's start is not queued
-// behind this one's later hops and decoding; the caller orders finish()'s stream after start()'s.
-// All ranks of the groups start and finish their collectives in the same order. Results are sums,
-// never means. Accumulation is fp32 in all algorithms but `native`. Source: design of qwZ (paper
-// section 3.1) and qgZ (section 3.3). Workspace begins at a multiple of 16 bytes (a Buffer's does).
-// Memory that does not fit the plan is a programming error: start() throws std::invalid_argument.
+// hops in between. They may be given different streams, so that the next run's start does not wait
+// for this one's later hops and decoding; the caller orders finish()'s stream after start()'s. All
+// ranks of the groups start and finish their collectives in the same order. Results are sums, never
+// means. Accumulation is fp32 in all algorithms but `native`. Source: design of qwZ (paper section
+// 3.1) and qgZ (section 3.3). Workspace begins at a multiple of 16 bytes (a Buffer's does). Memory
+// that does not fit the plan is a programming error: start() throws std::invalid_argument.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@
 namespace zeropp::collective {
 
 /// A chunk of the own part in a packed image: elements [first, first + length) of the part, whose
-/// wire image of `bytes` bytes begins `offset` bytes behind the begin of the packed image.
+/// wire image of `bytes` bytes begins `offset` bytes after the begin of the packed image.
 struct ImageChunk {
   std::size_t first = 0;
   std::size_t length = 0;
@@ -40,7 +40,7 @@ struct ImageChunk {
   std::size_t bytes = 0;
 };
 
-/// What a run of a collective is lent, and what it is for.
+/// Arguments of one run of a collective: its workspace, which is lent, and its purpose.
 struct Run {
   std::span<std::byte> workspace;  ///< workspace_bytes() of the plan, until finish() returns
   StreamHandle stream;             ///< of start()

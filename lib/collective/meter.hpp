@@ -67,7 +67,7 @@ class Meter {
                                                            const std::byte* out, std::byte* in,
                                                            std::size_t bytes, StreamHandle stream);
   /// Starts an all-gather: piece `rank` of `pieces` goes to every other rank; piece p, which begins
-  /// p * `stride` behind the first, comes from rank p.
+  /// p * `stride` after the first, comes from rank p.
   [[nodiscard]] std::unique_ptr<comm::Work> all_gather_in_place(comm::Communicator& group,
                                                                 std::byte* pieces,
                                                                 std::size_t stride,
@@ -83,7 +83,7 @@ class Meter {
     const trace::Timers::Scope scope(recorder_.timers, trace::Timers::Category::communication);
     return start();
   }
-  /// Waits for the work and drops it; `stream` is the one that goes on with what has arrived.
+  /// Waits for the work and drops it; `stream` is the one that uses the received data.
   void wait(std::unique_ptr<comm::Work>& work, StreamHandle stream) {
     const trace::Timers::Scope scope(recorder_.timers, trace::Timers::Category::communication);
     work->wait(stream);

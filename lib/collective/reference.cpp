@@ -21,7 +21,7 @@ void add(Estimate& sum, const Estimate& row) {
   }
 }
 
-/// Makes a row `n` values long: cut, or with zeros behind.
+/// Makes a row `n` values long: cut, or padded with zeros.
 void resize(Estimate& row, std::size_t n) {
   row.values.resize(n);
   row.bound.resize(n);

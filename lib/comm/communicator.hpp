@@ -74,7 +74,7 @@ class Communicator {
                                                        StreamHandle stream, Bytes& sent) = 0;
 
   /// An all-to-all of equal pieces, which a communicator may carry otherwise than exchange(); bytes
-  /// are counted alike. Piece p of `out`, `bytes` long, lies p * `bytes` behind the first and goes
+  /// are counted alike. Piece p of `out`, `bytes` long, lies p * `bytes` after the first and goes
   /// to rank p; piece p of `in` comes from rank p. The own piece is copied.
   [[nodiscard]] virtual std::unique_ptr<Work> exchange_equal(const std::byte* out, std::byte* in,
                                                              std::size_t bytes, StreamHandle stream,

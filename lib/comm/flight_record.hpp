@@ -52,8 +52,8 @@ class FlightRecord {
   /// as long as the process. Returns the number of the operation, which the other functions take.
   std::uint64_t begin(const char* name, const char* group, std::uint64_t sequence,
                       std::uint64_t bytes) noexcept;
-  /// Notes that the host waits for the operation from here on. Returns the number to go on with:
-  /// one that was overwritten since is entered again, without its name.
+  /// Notes that the host waits for the operation from here on. Returns the number to use from here
+  /// on: an operation that was overwritten since is entered again, without its name.
   std::uint64_t wait(std::uint64_t number) noexcept;
   /// Notes that the host waits no more.
   void enqueued(std::uint64_t number) noexcept { change(number, OperationState::enqueued); }

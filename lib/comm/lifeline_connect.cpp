@@ -176,8 +176,8 @@ class Guest {
   bool gone_ = false;
 };
 
-/// The connections of ranks 1, 2, ...; some are not open where they did not come in time. Who says
-/// nothing, as a scanner of ports does, keeps nobody waiting.
+/// The connections of ranks 1, 2, ...; some are not open where they did not come in time. A client
+/// that says nothing, such as a port scanner, keeps nobody waiting.
 std::vector<Lifeline> accept_all(int listener, const Invitation& invitation, int ranks) {
   std::vector<Lifeline> lines(static_cast<std::size_t>(ranks - 1));
   const std::size_t most_guests = lines.size() + 64;

@@ -96,8 +96,8 @@ void MpiWork::complete_within(Seconds deadline) {
 void MpiWork::wait(StreamHandle /*stream*/) {
   in_flight_.complete();
   const Waiting waiting(number_);
-  // Requests are waited for one by one: MPI_Waitall would hide which error it was behind
-  // MPI_ERR_IN_STATUS.
+  // Requests are waited for one by one: MPI_Waitall would return MPI_ERR_IN_STATUS instead of the
+  // error.
   for (MPI_Request& request : requests_) check(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 

@@ -1,7 +1,7 @@
 // The control plane over MPI: small blocking operations. Sums of doubles are added in rank order,
-// so they have the same bits on every rank and in every run; a maximum keeps NaN. What is longer
-// than a call of MPI takes is sent in several; then memory for it that is not there is an error
-// that all ranks agree on.
+// so they have the same bits on every rank and in every run; a maximum keeps NaN. Data longer than
+// one call of MPI takes is sent in several calls; missing memory for them is an error that all
+// ranks agree on.
 #pragma once
 
 #include <mpi.h>

@@ -17,7 +17,8 @@ struct NcclNode {
 
 /// Call it before the first communicator of NCCL: NCCL_NVLS_ENABLE=0, and with emulated nodes
 /// NCCL_HOSTID by node (neither shared memory nor peer-to-peer copies cross them) and, on one
-/// machine, NCCL_SOCKET_IFNAME=lo. What the first call of a process sets stays.
+/// machine, NCCL_SOCKET_IFNAME=lo. Variables that are set already stay, so that only the first call
+/// of a process has an effect.
 void set_nccl_environment(const NcclNode& node);
 
 }  // namespace zeropp::comm

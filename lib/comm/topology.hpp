@@ -1,4 +1,4 @@
-// Topology of a job: N ranks = K nodes x G ranks a node, rank = node * G + local. Nodes come from
+// Topology of a job: N ranks = K nodes x G ranks per node, rank = node * G + local. Nodes come from
 // the machine (ranks that share memory) or are declared (`node_size`): then the topology is
 // *emulated* and says so.
 #pragma once

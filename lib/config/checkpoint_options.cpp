@@ -15,7 +15,7 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.checkpoint.load",
         .flag = "--load",
         .field = &c.checkpoint.load,
-        .help = "Folder of checkpoints whose newest the run goes on from, or the folder of one of "
+        .help = "Folder of checkpoints whose newest the run resumes from, or the folder of one of "
                 "them; it may be of any number of ranks and any stage; without one in the folder, "
                 "the run begins at the first step where it saves there, and is refused elsewhere; "
                 "empty: none"},
@@ -23,7 +23,7 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--load-weights",
         .field = &c.checkpoint.weights,
         .help = "model.safetensors of GPT-2 that the run begins with, where there is no checkpoint "
-                "to go on from; empty: initial weights by the seed",
+                "to resume from; empty: initial weights by the seed",
         .in_effect = gpt,
         .effect_needs = "zeropp.model.name gpt"},
        {.path = "zero_optimization.stage3_gather_16bit_weights_on_model_save",
@@ -52,7 +52,7 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.checkpoint.asynchronous",
         .flag = "--async-save",
         .field = &c.checkpoint.asynchronous,
-        .help = "Write checkpoints from a copy in host memory while training goes on",
+        .help = "Write checkpoints from a copy in host memory while training continues",
         .in_effect = saves,
         .effect_needs = "zeropp.checkpoint.save"}});
 }

@@ -1,9 +1,9 @@
 // zeropp.codec_schedule as JSON: an array of entries in the order of their steps,
 //   [{"from_step": 100, "units": ["embedding", "h.[0-3]"], "gradient_codec_intra": "int8:128"}]
 // "from_step" (default 0) and "units" (default all) say where the codecs of the entry hold: any of
-// weight_codec, gradient_codec_intra, gradient_codec_inter, at least one. What they mean is in
-// lib/zero/plan/codec_table.hpp, which this does not include: of lib/zero, lib/config knows options
-// only.
+// weight_codec, gradient_codec_intra, gradient_codec_inter, at least one.
+// lib/zero/plan/codec_table.hpp explains them; this header does not include it, since lib/config
+// knows only the options of lib/zero.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -119,7 +119,7 @@ DeepSpeedKey these(const char* path, std::vector<json> values, const char* why,
           .flag = flag};
 }
 
-/// What would train, or send, something else.
+/// Keys that would train, or send, something else.
 std::vector<DeepSpeedKey> refused_when_on() {
   const char* const trains_otherwise = "it would change what is trained, and is not built";
   const char* const precisions = "fp16 and bf16 are the mixed precisions that are built";

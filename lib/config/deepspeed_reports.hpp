@@ -11,8 +11,8 @@
 
 namespace zeropp::config {
 
-/// What of DeepSpeed runs a configuration: every release, those from one on, its main branch alone,
-/// models that are built under MiCS_Init, or nothing that is known.
+/// The part of DeepSpeed that runs a configuration: every release, the releases from one on, its
+/// main branch alone, models that are built under MiCS_Init, or none that is known.
 enum class RunsIn : std::uint8_t { any, release, main, mics_init, none };
 constexpr auto enum_names(RunsIn) {
   return name_table("any", "release", "main", "MiCS_Init", "none");
@@ -41,7 +41,8 @@ struct DeepSpeedReport {
 /// Reports in the order of docs/howto/deepspeed-versions.md.
 const std::vector<DeepSpeedReport>& deepspeed_reports();
 
-/// What runs a resolved configuration on so many nodes without one of the reports.
+/// The part of DeepSpeed that runs a resolved configuration on so many nodes without one of the
+/// reports.
 DeepSpeedNeed deepspeed_needed(const TrainConfig& config, int nodes);
 
 }  // namespace zeropp::config

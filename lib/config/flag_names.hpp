@@ -1,4 +1,4 @@
-// Flags beside keys: refusals name options by their JSON paths, and whoever gave flags knows these.
+// Flags beside keys: refusals name options by their JSON paths, and users of flags know the flags.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace zeropp::config {
 
-/// `message` and behind it "(flags: --bf16, --fp16)", those of the options of `table` whose paths
-/// it names, in its order. Flags that it names itself are left out; without any it stays as it is.
+/// `message`, followed by "(flags: --bf16, --fp16)": the flags of the options of `table` whose
+/// paths the message names, in the order of these paths. Flags that the message names itself are
+/// left out; without any flag the message stays as it is.
 std::string with_flags(const std::string& message, const std::vector<Option>& table);
 
 }  // namespace zeropp::config

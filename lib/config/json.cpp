@@ -28,8 +28,8 @@ std::string joined(const std::string& path, const std::string& key) {
 
 bool is_own(const std::string& path) { return path == "zeropp" || path.starts_with("zeropp."); }
 
-/// Walks a document and sets the option of every leaf. What is refused is told at the end, all at
-/// once.
+/// Walks a document and sets the option of every leaf. All refusals are reported together at the
+/// end.
 class Reader {
  public:
   explicit Reader(std::vector<Option>& options)

@@ -42,7 +42,7 @@ std::size_t after_comment(std::string_view text, std::size_t at) {
   return close == std::string_view::npos ? at : close + 2;
 }
 
-/// The text with a space in place of each byte of a comment (#, //, /* */) and of each comma before
+/// The text with a space instead of each byte of a comment (#, //, /* */) and of each comma before
 /// a closing bracket: every other byte, and every line, stays where it is.
 std::string without_comments(std::string text) {
   std::size_t comma = std::string::npos;  // with spaces and comments alone after it

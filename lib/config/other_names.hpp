@@ -24,13 +24,13 @@ const std::vector<OtherNames>& other_names();
 /// Whether other programs call the flag of `option` so.
 bool is_called(const Option& option, std::string_view name);
 
-/// What helps whoever typed the unknown flag `typed`: the flag of `flags` or `options` whose name,
-/// name elsewhere or last part of the key is nearest to it, or the text of the table. "nearest:
-/// --lr"; empty where nothing is alike.
+/// Hint for the unknown flag `typed`: the flag of `flags` or `options` whose name, name elsewhere
+/// or last part of the key is nearest to it, or the text of the table. "nearest: --lr"; empty where
+/// nothing is alike.
 std::string hint_for_flag(const std::string& typed, const std::vector<std::string>& flags,
                           const std::vector<Option>& options);
 
-/// What helps whoever gave `option` the unknown `text`: " (give host)", " (nearest: cuda)"; empty
+/// Hint for an `option` with the unknown value `text`: " (give host)", " (nearest: cuda)"; empty
 /// where nothing is alike.
 std::string hint_for_value(const Option& option, const std::string& text);
 

@@ -14,7 +14,7 @@ namespace zeropp::config {
 void add_precision(std::vector<Option>& table, TrainConfig& config);
 
 /// Whether a file leaves the precision to others, with "auto" for bf16.enabled or fp16.enabled, and
-/// nothing else turns one of them on. What is computed in is fp32 then.
+/// nothing else turns one of them on. The precision is fp32 then.
 bool is_precision_open(const std::vector<Option>& options);
 
 /// Line that says so, with the remedy; empty where is_precision_open() is false.

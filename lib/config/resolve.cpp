@@ -24,7 +24,7 @@ std::size_t product(std::size_t a, std::size_t b) {
   return a * b;
 }
 
-/// What follows from `train` sequences of `world` ranks and from `value` of `name`. Refuses a rest.
+/// `train` sequences divided by `value` of `name` and by `world` ranks. Refuses a remainder.
 std::size_t quotient(std::size_t train, const char* name, std::size_t value, std::size_t world) {
   const std::size_t divisor = product(value, world);
   const std::size_t whole = train / divisor;

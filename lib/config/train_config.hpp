@@ -47,7 +47,7 @@ struct TrainConfig {
   /// bytes that a rank may take on its device: what /memory has without `offloaded_*`; 0: no limit
   std::size_t device_memory_limit = 0;
   double gpu_sampling = 1;    ///< seconds between readings of each rank's GPU; 0: none
-  std::size_t node_size = 0;  ///< ranks a node, declared; 0: nodes as the machine has them
+  std::size_t node_size = 0;  ///< ranks per node, declared; 0: nodes as the machine has them
   std::size_t seed = 1;
   std::size_t train_steps = 10;
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none

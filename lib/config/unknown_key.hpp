@@ -1,6 +1,6 @@
-// What somebody may have meant by a key of a DeepSpeed configuration that is unknown. DeepSpeed
-// ignores most such keys and trains without them. So a key that comes near to one that matters is
-// refused, and so is one that stands in the wrong section; any other is ignored.
+// Unknown keys of a DeepSpeed configuration, and the keys that they may stand for. DeepSpeed
+// ignores most unknown keys and trains without them. A key that resembles one that matters is
+// therefore refused, and so is a key in the wrong section; any other unknown key is ignored.
 #pragma once
 
 #include <nlohmann/json.hpp>

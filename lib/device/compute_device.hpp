@@ -1,5 +1,5 @@
-// A device with the kernels of networks and optimizers that run on it: what models and optimizers
-// are given. What only moves data takes a Device.
+// A device with the kernels of networks and optimizers that run on it, which models and optimizers
+// take. Code that only moves data takes a Device.
 #pragma once
 
 #include "kernels/nn/nn_ops.hpp"

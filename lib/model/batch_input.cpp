@@ -20,7 +20,7 @@ void BatchInput::load(std::span<const std::int32_t> tokens, std::span<const std:
   slot.copied.synchronize();
   auto* const staged = reinterpret_cast<std::int32_t*>(slot.memory.data());
   std::copy(targets.begin(), targets.end(), std::copy(tokens.begin(), tokens.end(), staged));
-  // Four bytes an element: the views are of bytes, not of numbers.
+  // Four bytes per element: the views are of bytes, not of numbers.
   ops_.copy(slot.memory.view(2 * count_, Dtype::fp32), memory_.view(2 * count_, Dtype::fp32),
             stream);
   Stream::borrow(runtime_, stream).record(slot.copied);

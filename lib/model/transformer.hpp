@@ -1,7 +1,7 @@
 // A transformer as a model of the ZeRO engine, with the parts of GPT-2 (Radford et al., 2019):
 // learned positions, pre-norm blocks, tanh-GELU, self-attention, a head that is tied to the token
-// embedding or its own. What a model makes of it (GPT, Encoder) is which tokens it reads, which of
-// its outputs have a target, and whether a token attends to those behind it. Explicit forward and
+// embedding or its own. A model made of it (GPT, Encoder) decides which tokens it reads, which of
+// its outputs have a target, and whether a token attends to later tokens. Explicit forward and
 // backward on a back end's table of operations; it owns its activations, the caller the weights
 // (compute dtype) and gradients (fp32). It allocates when it is made and never after.
 //

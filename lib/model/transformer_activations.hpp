@@ -3,9 +3,9 @@
 // C = hidden size, M = mlp_width(), V = logits_stride(vocabulary). Row-major; matrices are of the
 // back end's activation dtype, what holds one value a row is fp32.
 //
-// With recompute_activations (Chen et al., arXiv 1604.06174) the residual stream between blocks is
-// all that a forward pass leaves behind of every recompute_interval-th block; what lies inside
-// these is one set of views that they share, filled again by the block whose backward is due. With
+// With recompute_activations (Chen et al., arXiv 1604.06174) a forward pass keeps only the residual
+// stream between blocks of every recompute_interval-th block. These blocks share one set of views
+// for the activations inside them; the block whose backward is due fills the set again. With
 // cpu_checkpointing the inputs of these blocks take turns in kInputSlots views (KeptInputs).
 #pragma once
 

@@ -1,5 +1,5 @@
-// Memory that a transformer takes, in closed form: of one that runs, and of one that nobody makes.
-// Pure functions; no device. sizing.vocab_size is the model's own. Those that give bytes throw
+// Memory that a transformer takes, in closed form, whether it runs or is only planned. Pure
+// functions; no device. sizing.vocab_size is the model's own. Functions that return bytes throw
 // Error(usage) for sizes beyond the arithmetic (representable()).
 #pragma once
 

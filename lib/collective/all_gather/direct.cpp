@@ -1,6 +1,6 @@
 // All-gather in one step: every rank sends its image to every other. On links that join all ranks
-// with all (NVSwitch) no image waits for a neighbour. What is to arrive as it lies in memory is
-// gathered in place; any other image goes through the workspace.
+// with all (NVSwitch) no image waits for a neighbour. Values that are sent as they lie in memory
+// are gathered in place; any other image goes through the workspace.
 #include "lib/collective/entries.hpp"
 #include "lib/collective/one_step_gather.hpp"
 

@@ -9,7 +9,8 @@
 #include "lib/comm/options.hpp"
 
 // A process may hold an older NCCL than the one that this was compiled with: PyTorch brings its
-// own. What older versions lack is looked up weakly, so that everything else works with them.
+// own. Functions that older versions lack are looked up weakly, so that everything else works with
+// these versions.
 #pragma weak ncclAlltoAll
 #pragma weak ncclCommWindowRegister
 #pragma weak ncclCommWindowDeregister

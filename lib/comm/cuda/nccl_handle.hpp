@@ -5,8 +5,8 @@
 // stream that does not finish is Error(watchdog); both name group, operation and rank. All
 // communicators of the process are aborted before they are thrown: kernels of others may wait for
 // the same rank, and none may keep the device busy while the stack unwinds, since freeing device
-// memory waits for it. Where another exception passes, each communicator is aborted for itself, as
-// its owner goes: who catches it may go on with other groups.
+// memory waits for it. Any other exception aborts each communicator for itself, as its owner is
+// destroyed: the handler may continue with other groups.
 //
 // While handles live, every wait of the host for a stream of the GPU looks at all of them
 // (lib/device/cuda/stream_watch.hpp).
@@ -92,8 +92,8 @@ class NcclHandle {
   /// Finalises and destroys the communicator; aborts it where that fails.
   void finish() noexcept;
   /// Aborts the communicators of `handles` together: each waits for what it has enqueued, which may
-  /// lie behind the work of another. `cause` is the error that they are ended for; said where they
-  /// cannot be ended, and so not be thrown.
+  /// be queued after the work of another. `cause` is the error that they are ended for; it is
+  /// printed where they cannot be ended, since it cannot be thrown then.
   static void abort(std::span<NcclHandle* const> handles, const std::string& cause) noexcept;
   /// What ends the communicators of `handles`, which do not have them any more.
   [[nodiscard]] static ForcedEnd forced_end(std::span<NcclHandle* const> handles,
