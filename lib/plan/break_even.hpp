@@ -22,11 +22,11 @@ struct Rates {
   double below = 0;
 };
 
-/// For each of `with`: where a step of it is shorter than each of `without` by the share `gain`, in
-/// ascending order; kSlowestLink and kFastestLink are the ends of what is tried. All of that range
-/// is gone through, and the cluster's own rate is among those tried, so that an answer says of that
-/// rate what a step there says. Where an answer changes, to 0.1 %. Of the cluster, everything but
-/// the rates between nodes, which keep their ratios; a rate is that of one lane.
+/// For each of `with`: the ranges of rates, in ascending order, at which its step is shorter than
+/// every step of `without` by the share `gain`. The search tries rates from kSlowestLink to
+/// kFastestLink, and the cluster's own rate, so that the answer at that rate agrees with a step
+/// there. The ends of a range are exact to 0.1 %. Everything else of the cluster stays, and the
+/// rates between nodes keep their ratios; a rate is the rate of one lane.
 std::vector<std::vector<Rates>> pays_where(std::span<const PlannedRun> without,
                                            std::span<const PlannedRun> with, const Cluster& cluster,
                                            double gain);

@@ -52,8 +52,8 @@ bool read_shape(const std::string& text, std::array<std::size_t, N>& numbers) {
   return true;
 }
 
-/// linear_gelu_forward and linear_forward tell of one product. Of what was measured in both,
-/// the rates are those in 16 bits, as gpu.peak is.
+/// linear_gelu_forward and linear_forward measure the same product. Rows in fp32 count only where
+/// there are none in 16 bits, as in gpu.peak.
 template <std::size_t N>
 std::map<std::array<std::size_t, N>, Rates> rates_of(const json& rows, const std::string& prefix) {
   std::map<std::array<std::size_t, N>, Rates> rates;
@@ -139,7 +139,7 @@ void calibrate_links(Cluster& cluster, const json& sweep, const std::string& nam
   links.most = std::max(links.most, fit.rate);
 }
 
-/// What every sample of bench_rails takes beside its transfer: the host launches it, and waits.
+/// Time of every sample of bench_rails beside its transfer: the host launches it, and waits.
 double sampling_seconds(const std::map<std::size_t, std::vector<TransferTime>>& inside_node,
                         const NodeLinks& links) {
   if (inside_node.empty()) return 0;

@@ -24,14 +24,14 @@ struct LinkFit {
 /// std::invalid_argument for fewer than two sizes, or times that do not grow with them.
 LinkFit fit_link(const std::vector<TransferTime>& times);
 
-/// Takes over what `measured` tells, which `name` stands for in messages, and appends to
-/// cluster.source: of a zpp_kernels run the GPU's name, memory rate, and the rates of products and
-/// attention, those in 16 bits where there are any; of a zpp_sweep run the uncompressed all-gathers
-/// of `native`, on one node for the links inside it, on several for the vendor's ring across them;
-/// of bench_rails the rails, one a rank, by the size of messages. What launching and waiting for
-/// every sample took there is subtracted: what short messages inside a node took, beyond
-/// cluster.node_links.latency (so links inside a node come first). Throws Error(usage) for anything
-/// else.
+/// Takes the rates of `measured` over into `cluster`, and appends to cluster.source. `name`: of the
+/// measurement, for messages. A zpp_kernels run gives the GPU's name, memory rate, and the rates of
+/// products and attention, those in 16 bits where there are any. A zpp_sweep run gives the
+/// uncompressed all-gathers of `native`: on one node the links inside it, on several nodes the
+/// vendor's ring across them. bench_rails gives the rails, one per rank, by the size of messages,
+/// without the time to launch and to wait for each sample. This time is what short messages inside
+/// a node take beyond cluster.node_links.latency, so links inside a node come first. Throws
+/// Error(usage) for anything else.
 void calibrate(Cluster& cluster, const nlohmann::json& measured, const std::string& name);
 
 }  // namespace zeropp::plan

@@ -11,7 +11,8 @@
 
 namespace zeropp::plan {
 
-/// What a product of [rows, in] and [out, in] reaches, FLOP/s. Backward is both of its products.
+/// Rates that a product of [rows, in] and [out, in] reaches, FLOP/s. Backward is both of its
+/// products.
 struct ProductRate {
   std::size_t rows = 0;
   std::size_t in = 0;
@@ -20,7 +21,7 @@ struct ProductRate {
   double backward = 0;
 };
 
-/// What attention reaches, FLOP/s, of the half that a causal mask leaves.
+/// Rates that attention reaches, FLOP/s, of the half that a causal mask leaves.
 struct AttentionRate {
   std::size_t sequence = 0;
   std::size_t head_size = 0;
@@ -33,7 +34,7 @@ struct Gpu {
   double peak = 0;         ///< FLOP/s, dense, 16 bit: what MFU is of
   double memory = 0;       ///< bytes
   double memory_rate = 0;  ///< bytes/s, read + written, of a copy
-  /// What kernels reach within a step, of what each reaches alone: clocks under load, gaps between
+  /// Share of its own rate that a kernel reaches within a step: clocks under load, gaps between
   /// kernels.
   double step_share = 1;
   /// s, more for each layer and pass: launches, the tails of kernels, small kernels.
@@ -55,13 +56,13 @@ struct NodeLinks {
   double copies_gpu_share = 0;  ///< likewise of these: of memory, in effect
 };
 
-/// What a link carries of messages of one size.
+/// Rate that a link carries in messages of one size.
 struct SizeRate {
   double bytes = 0;  ///< that a rank sends
   double rate = 0;   ///< bytes/s
 };
 
-/// What a link carries when a collective is cut over so many communicators.
+/// Rates that a link carries when a collective is cut over so many communicators.
 struct LaneRate {
   std::size_t lanes = 1;
   double latency = 0;           ///< s, of a collective
@@ -89,7 +90,7 @@ struct Rails {
   [[nodiscard]] const LaneRate& with(std::size_t lanes_used) const;
 };
 
-/// What offload is bound by. Rates of 0: not known.
+/// Rates that bound offload; 0: not known.
 struct Host {
   double link_rate = 0;    ///< bytes/s of a GPU's link to it, in one direction, page-locked
   double memory_rate = 0;  ///< bytes/s, read + written, of a copy by all threads of a node

@@ -97,7 +97,7 @@ class Links {
   [[nodiscard]] double out_of_node(double bytes, const LaneRate& lane) const {
     return bytes * locals_ / (links_ * lane.rate_of(bytes));
   }
-  /// Transfers over both kinds of links that go on together: the slower ones pace the others, which
+  /// Transfers over both kinds of links at the same time: the slower ones pace the others, which
   /// are busy for a share of that time.
   static void slower_of(Stages& stages, double intra, double inter) {
     if (intra > inter) {
@@ -155,8 +155,8 @@ Algorithm known(const std::string& name) {
   throw unknown(name);
 }
 
-/// Kernels and transfers of different pieces go on together: but for the longest, what a half
-/// consists of shows once, not once a piece.
+/// Kernels and transfers of different pieces run at the same time: every stage of a half but the
+/// longest shows once, not once per piece.
 Stages overlapped(const Stages& half, std::size_t pieces) {
   const auto by_seconds = [](const Stage& a, const Stage& b) { return a.seconds < b.seconds; };
   const Stage* longest = std::max_element(half.begin(), half.end(), by_seconds);

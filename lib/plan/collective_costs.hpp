@@ -59,7 +59,7 @@ struct ReduceShape {
   codec::CodecSpec second;
   std::size_t depth = 1;
   Dtype memory = Dtype::fp32;
-  bool dense = true;  ///< the ranks' parts lie one behind the other
+  bool dense = true;  ///< the ranks' parts lie one after the other
 
   bool operator==(const ReduceShape&) const = default;
 };

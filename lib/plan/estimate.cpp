@@ -67,7 +67,7 @@ std::vector<PlannedCollective> collectives_of(const PlannedRun& run) {
   return made;
 }
 
-/// What an estimate says is exact.
+/// An estimate is exact: sums that are too large to count are refused.
 void require_counted(const Sent& step) {
   const auto most =
       std::max({step.bytes.intra, step.bytes.inter, step.messages.intra, step.messages.inter});

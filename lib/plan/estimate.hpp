@@ -1,5 +1,5 @@
-// What a planned run will send and need: bytes and messages by link class, phase and collective,
-// and memory by category. A fold over the run's schedules; pure.
+// Traffic and memory of a planned run: bytes and messages by link class, phase and collective, and
+// memory by category. A fold over the run's schedules; pure.
 #pragma once
 
 #include <cstddef>

@@ -76,7 +76,7 @@ model::Options model_of(const HfShape& shape, std::optional<std::size_t> seq_len
   return model;
 }
 
-/// What the GPT does not have, or has otherwise.
+/// Parts of the model that the GPT does not have, or has in another form.
 std::string other_parts(const HfShape& shape, const model::Options& model) {
   const HfSizes& sizes = shape.sizes;
   std::string text = fmt::format("its MLP of {} stands for {} of {}", model::mlp_width(model),

@@ -31,7 +31,7 @@ constexpr Switch kAttentionBias{false, "attention_bias"};
 constexpr Switch kMlpBias{false, "mlp_bias"};
 constexpr Switch kBias{false, "bias"};
 
-/// What an architecture has. Members that a row leaves out are Llama's.
+/// Parts of an architecture. Members that a row leaves out are Llama's.
 struct Architecture {
   const char* types;  ///< values of model_type, with commas between; the first is its name
   HfSizes usual;      ///< of the class
@@ -358,7 +358,7 @@ std::size_t block_parameters(const HfKeys& keys, const Architecture& row, const 
   return sum + (row.qk_norm == QkNorm::shared ? 2 * of_norm(row.norm, head) : queries + values);
 }
 
-/// What is counted has to fit into 64 bits.
+/// Refuses sizes whose parameters do not fit into 64 bits.
 void require_countable(const HfKeys& keys, const HfSizes& sizes) {
   const auto real = [](std::size_t size) { return static_cast<double>(size); };
   const double widths = 4 * real(sizes.heads) * real(sizes.head_size) +

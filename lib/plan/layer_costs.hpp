@@ -17,12 +17,12 @@ struct LayerCost {
   double backward = 0;
 };
 
-/// What of a GPU's rates applies to a product [rows, in] x [out, in]: of the row whose shape is the
-/// nearest, by the sum of the squared logarithms of the ratios.
+/// Rates of a GPU that apply to a product [rows, in] x [out, in]: those of the row with the nearest
+/// shape, by the sum of the squared logarithms of the ratios.
 const ProductRate& nearest_product(const Gpu& gpu, std::size_t rows, std::size_t in,
                                    std::size_t out);
-/// Rates of a GPU that apply to attention: of the row whose sequence length and head size are the
-/// nearest, by the sum of the squared logarithms of the ratios.
+/// Rates of a GPU that apply to attention: those of the row with the nearest sequence length and
+/// head size, by the sum of the squared logarithms of the ratios.
 const AttentionRate& nearest_attention(const Gpu& gpu, std::size_t sequence, std::size_t head_size);
 
 /// By layer, as model::transformer_layers() has them: embedding, blocks, head. `model` is a
@@ -30,7 +30,7 @@ const AttentionRate& nearest_attention(const Gpu& gpu, std::size_t sequence, std
 std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micro_batch,
                                    Dtype compute, const Gpu& gpu);
 
-/// What a kernel that comes at any time finds left of the product of a block that runs: the mean,
+/// Time that is left of the running product of a block when a kernel comes at any time: the mean,
 /// seconds. Arguments as above.
 double product_rest(const model::Options& model, std::size_t micro_batch, Dtype compute,
                     const Gpu& gpu);

@@ -1,5 +1,5 @@
-// What needs less memory of a device: the one table that a run which does not fit, and a search of
-// which nothing fits, name remedies from. Pure.
+// Remedies that need less memory of a device. Messages about a run that does not fit, and about a
+// search in which nothing fits, name remedies from this one table. Pure.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct MemoryChange {
 /// Changes that are made together.
 using MemoryRemedy = std::vector<MemoryChange>;
 
-/// Those that change a run the least come first.
+/// Remedies that change a run the least come first.
 const std::vector<MemoryRemedy>& memory_remedies();
 
 /// Makes all changes of `remedy`. Returns the flags of those that changed something, with blanks

@@ -148,7 +148,7 @@ class Costs {
     OpCost cost = gathered != nullptr
                       ? gather(shape_of(made.algorithm, *gathered), group)
                       : reduce_cost(shape_of(made.algorithm, made.reduction()), group);
-    cost.pieces *= made.runs;  // one behind the other
+    cost.pieces *= made.runs;  // one after the other
     return cost;
   }
   [[nodiscard]] double kernel(double moved) const { return kernel_seconds(moved, cluster_); }
@@ -231,8 +231,8 @@ class Costs {
     return cost;
   }
 
-  /// Along a rail, of whole weights or differences. A copy on the host comes over the GPU's link
-  /// before that, unless whole weights take its place, and goes back behind it.
+  /// Exchange along a rail, of whole weights or differences. A copy on the host comes over the
+  /// GPU's link before the exchange, unless whole weights replace it, and goes back after it.
   OpCost exchange(const Op& op) {
     const zero::UnitPartition& of = unit(op.index);
     OpCost cost = sent_by(op);

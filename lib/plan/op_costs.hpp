@@ -1,6 +1,6 @@
-// What each operation of a run's schedule takes on a cluster: layers, collectives, the optimizer.
-// The schedule, its buckets and its partition are those that the engine executes; only durations
-// are made here. Pure functions; seconds.
+// Time of each operation of a run's schedule on a cluster: layers, collectives, the optimizer. The
+// schedule, its buckets and its partition are those that the engine executes; only durations are
+// made here. Pure functions; seconds.
 #pragma once
 
 #include <cstddef>

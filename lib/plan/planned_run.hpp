@@ -48,7 +48,8 @@ class PlannedRun {
   [[nodiscard]] const config::TrainConfig& config() const { return config_; }
   [[nodiscard]] const comm::Topology& topology() const { return topology_; }
   [[nodiscard]] const model::Description& model() const { return model_; }
-  /// Rank 0's: partition, codecs, collectives and schedules. Of its volumes, those of rank 0 alone.
+  /// Plans of rank 0: partition, codecs, collectives and schedules. Volumes are those of rank 0
+  /// alone.
   [[nodiscard]] const zero::RankPlan& plans() const { return first_; }
   /// Bytes of all ranks together, in one run of each collective.
   [[nodiscard]] const zero::Volumes& over_ranks() const { return over_ranks_; }

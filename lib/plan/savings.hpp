@@ -1,10 +1,10 @@
-// What ZeRO++ saves of the traffic of one step, from the number of parameters alone: the call and
-// the table of the public overview, from the codecs' own wire sizes.
+// Traffic that ZeRO++ saves in one step, from the number of parameters alone: the call and the
+// table of the public overview, from the codecs' own wire sizes.
 //
-// What is counted: the bytes that one rank sends in a step without accumulation, whatever link
-// they take. The model is one flat buffer, cut into a part of ceil(N / W) values for each of W
-// ranks; in a gather and in a reduce-scatter every rank sends W - 1 images of a part, as rings do.
-// Passes says which of them a step has:
+// The counts are the bytes that one rank sends in a step without accumulation, whatever link they
+// take. The model is one flat buffer, cut into a part of ceil(N / W) values for each of W ranks; in
+// a gather and in a reduce-scatter every rank sends W - 1 images of a part, as rings do. Passes
+// says which of them a step has:
 //   once    one gather and one reduce-scatter: the overview's, 8 N bytes from fp32
 //   zero3   gathers in forward and backward, and one reduce-scatter: what ZeRO-3 does, the 3 M of
 //           the paper (arXiv 2306.10209, section 1). With hpZ the second gather stays inside the
@@ -33,9 +33,9 @@ Passes parse_passes(std::string_view name);
 /// "fp32", "bf16" or "fp16"; the last two count the same.
 Dtype parse_baseline(std::string_view name);
 
-/// What travels compressed; the codec `none` sends the baseline's dtype. The defaults are ZeRO++'s.
-/// With weight differences a step gathers these once, and no weights: what the first step and
-/// refreshes send is not counted.
+/// Codecs of the compressed traffic; the codec `none` sends the baseline's dtype. The defaults are
+/// ZeRO++'s. With weight differences a step gathers these once, and no weights: what the first step
+/// and refreshes send is not counted.
 struct SavingsConfig {
   codec::CodecSpec weights{"int8", 256, {}};
   codec::CodecSpec gradients{"int4", 128, {}};

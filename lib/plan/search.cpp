@@ -44,7 +44,7 @@ void require_searchable(const config::TrainConfig& base) {
   if (base.evaluation_interval == 1) refuse("zeropp.evaluation_interval 1");
 }
 
-/// What ranks say to each other, without what they compute.
+/// Choices that decide the communication between ranks, without their computations.
 struct Exchange {
   int stage;
   WeightChoice weights;
@@ -166,7 +166,7 @@ struct Planned {
   double over_link = 0;
 };
 
-/// What of two candidates must be no larger for one to beat the other.
+/// Costs of a candidate; none of them may be larger for it to beat another candidate.
 auto costs_of(const Planned& planned) {
   const Candidate& c = planned.candidate;
   return std::tuple(static_cast<double>(c.step.inter), static_cast<double>(c.step.intra),
@@ -234,7 +234,7 @@ Candidate candidate_of(const config::TrainConfig& config, const CandidatePlan& p
   return made;
 }
 
-/// What is found in a part of a space.
+/// Results of the search of a part of a space.
 struct Found {
   SearchResult counts;
   std::map<Route, std::vector<Planned>> by_route;  ///< one where times are not asked for

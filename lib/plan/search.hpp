@@ -1,5 +1,6 @@
-// All configurations of a space, planned: those that are possible and fit into memory, with what
-// they send and need, and which of them no other beats. What is possible is what resolve() takes.
+// All configurations of a space, planned: those that are possible and fit into memory, with the
+// bytes that they send and need, and which of them no other beats. Possible configurations are
+// those that resolve() takes.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,8 @@ struct WeightChoice {
   }
 };
 
-/// What may be chosen; every list has at least one entry. Without differences a codec "none" is qwZ
-/// or qgZ off.
+/// Choices of a search; every list has at least one entry. Without differences a codec "none" is
+/// qwZ or qgZ off.
 struct SearchSpace {
   std::vector<int> stages;
   std::vector<WeightChoice> weights;
@@ -60,13 +61,14 @@ struct SearchSpace {
 SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology& topology,
                         const config::Machine& machine);
 
-/// A configuration of the space, and what it sends and needs.
+/// A configuration of the space, with its traffic and memory.
 struct Candidate {
   config::TrainConfig config;  ///< resolved
   comm::Bytes step;            ///< over all ranks; kUncounted (saturating.hpp) for more
   std::size_t memory = 0;      ///< bytes of a rank
-  /// Bits of a whole weight on the wire between ranks, scales included. Those of a weight
-  /// difference do not count: it is smaller than a weight, and loses less in as many bits.
+  /// Bits of a whole weight on the wire between ranks, scales included. The bits of a weight
+  /// difference do not count: a difference is smaller than a weight, and loses less in as many
+  /// bits.
   double weight_bits = 0;
   double gradient_bits = 0;       ///< of a gradient, on the hop with fewer
   double hardware_flops = 0;      ///< a step, over all ranks: with what is computed again

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t index(Resource resource) { return static_cast<std::size_t>(resource); }
 constexpr std::size_t index(zero::StreamId stream) { return static_cast<std::size_t>(stream); }
 
-/// What a stream has to do: one half of a piece of an operation.
+/// Task of a stream: one half of a piece of an operation.
 struct Task {
   std::size_t op;
   bool finish;
@@ -37,8 +37,8 @@ struct Running {
   }
 };
 
-/// The most that each gets of a resource that `width` of them have to share; no limit where all get
-/// what they want. Who wants less leaves the rest to the others. `wanted` is reordered.
+/// The most that each user gets of a resource with room for `width` of them; no limit where all get
+/// what they want. A user that wants less leaves the rest to the others. `wanted` is reordered.
 double level_of(std::span<double> wanted, double width) {
   double level = std::numeric_limits<double>::infinity();
   if (std::accumulate(wanted.begin(), wanted.end(), 0.0) <= width) return level;
@@ -144,8 +144,9 @@ class Simulation {
     }
   }
 
-  /// What transfers leave of the GPU to its kernels. One over both kinds of links takes what it
-  /// takes on those that it keeps busier, so that nothing jumps where the others begin to pace it.
+  /// Share of the GPU that transfers leave to its kernels. A transfer over both kinds of links
+  /// takes the share of the links that it keeps busier, so that nothing jumps where the other links
+  /// begin to pace it.
   [[nodiscard]] double left_of_gpu() const {
     std::array<double, kResources> taken{};
     const auto take = [&](Resource resource, double share) {

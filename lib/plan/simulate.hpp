@@ -12,8 +12,9 @@
 
 namespace zeropp::plan {
 
-/// What an operation occupies: of the host, its processors and memory, or the link of a GPU to it.
-/// `copies`: links of the node that copy engines drive. `none`: latencies, which nothing shares.
+/// Resource that an operation occupies. `host`: processors and memory of the host; `host_link`: the
+/// link of a GPU to the host; `copies`: links of the node that copy engines drive. `none`:
+/// latencies, which nothing shares.
 enum class Resource : std::uint8_t { gpu, node_links, copies, rails, host, host_link, none };
 inline constexpr std::size_t kResources = 7;
 

@@ -36,7 +36,7 @@ struct AttentionShare {
 constexpr AttentionShare kAttention[] = {
     {512, 128, 0.169, 0.129}, {2048, 128, 0.538, 0.406}, {1024, 64, 0.292, 0.229}};
 
-// What no data sheet says, as that file has it.
+// Values that no data sheet has, as in that file.
 constexpr double kStepShare = 0.945;
 constexpr double kLayerGap = 240 * kMicro;
 constexpr double kNodeLatency = 24 * kMicro;

@@ -28,7 +28,7 @@ struct SoldGpu {
 const std::vector<SoldGpu>& sold_gpus();
 std::vector<std::string> sold_gpu_names();
 
-/// What is bought: nodes of so many GPUs, and what leaves each node.
+/// Nodes that are bought: their GPUs, and the links that leave each node.
 struct SoldNodes {
   std::string gpu;  ///< a name of sold_gpus()
   std::size_t gpus_per_node = 8;

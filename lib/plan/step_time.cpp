@@ -70,7 +70,7 @@ bool can_overlap(const Workload& work, const EngineModel& engine) {
   return 2 * largest <= engine.max_live_parameters;
 }
 
-/// What takes the largest part of a step, and its name.
+/// A part of a step that may be the largest, and its name.
 struct Bound {
   Resource waited_for;
   bool is_compute;

@@ -10,18 +10,18 @@
 
 namespace zeropp::plan {
 
-/// What an engine orders among operations beyond what schedules say.
+/// Order of operations that an engine adds to the order of schedules.
 struct EngineOrder {
-  /// Whoever starts the step is in the updates until the last has returned, so all of it waits for
-  /// all of them.
+  /// The code that starts the step runs the updates first, until the last has returned: all of the
+  /// step waits for all updates.
   bool updates_on_host = false;
   bool reductions_in_turn = false;  ///< one begins when the one before it has ended
 };
 
 /// Schedule of the update of the step before, and of the step that it lets begin: `update` comes
 /// first. Gathers, exchanges and reductions wait for their own units' updates, and the forward of a
-/// layer for its own units' refreshes. What comes first on a stream waits for updates on compute
-/// and, but on compute, for the last refresh. Programs that begin forward behind the last refresh
+/// layer for its own units' refreshes. The first operation on a stream waits for updates on compute
+/// and, except on compute, for the last refresh. Programs that begin forward after the last refresh
 /// are not modelled.
 zero::Schedule update_and_step_schedule(const zero::Schedule& update, const zero::Schedule& step,
                                         const zero::ScheduleInput& input, const EngineOrder& order);
@@ -48,8 +48,8 @@ struct StepTime {
 /// begin. Throws Error(usage) for a model that is no transformer.
 StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 
-/// Seconds of the planned step: step_time().seconds. Of many micro-steps a few are simulated, and
-/// those between the first and the last of them are repeated, once they repeat themselves.
+/// Seconds of the planned step: step_time().seconds. Where there are many micro-steps, a few are
+/// simulated: those between the first and the last are repeated, once they repeat themselves.
 double step_seconds(const PlannedRun& run, const Cluster& cluster);
 
 /// Seconds of a step of `micro_steps` micro-steps one after the other, each like the one of `run`,

@@ -1,5 +1,5 @@
-// What the optimizer of a step takes: the norm of the gradients, and each unit's update on the GPU,
-// on the host, or on both. Pure functions; seconds.
+// Time of the optimizer of a step: the norm of the gradients, and each unit's update on the GPU, on
+// the host, or on both. Pure functions; seconds.
 #pragma once
 
 #include <cstddef>

@@ -85,7 +85,7 @@ void Checkpoints::require_source() const {
       ExitCode::io,
       fmt::format("--load {0} {1}: give the folder that --save of an earlier run named, or a "
                   "step-... folder in it; leave --load out to begin at the first step, or give "
-                  "--save {0} too, to begin there now and go on from it later",
+                  "--save {0} too, to begin there now and resume from it later",
                   from,
                   std::filesystem::exists(from, error) ? "has no checkpoint" : "is not there"));
 }
@@ -110,8 +110,8 @@ void Checkpoints::take_own_folder() {
   const auto steps = folder.steps();
   if (steps.empty() || goes_on_here()) return;
   throw Error(ExitCode::usage,
-              fmt::format("--save {0} holds a checkpoint after {1} steps that this run does not go "
-                          "on from: give --load {0} too, or another folder",
+              fmt::format("--save {0} holds a checkpoint after {1} steps that this run does not "
+                          "resume from: give --load {0} too, or another folder",
                           save, steps.front()));
 }
 
@@ -196,7 +196,7 @@ void Checkpoints::warn_of_other_run(const SavedState& state,
   if (config_.optimizer.weight_decay > 0 && state.decayed != config_.optimizer.decayed) {
     log::warn(
         fmt::format("weight decay shrank {0} before the checkpoint, and shrinks {1} from here on: "
-                    "--decayed-parameters {0} goes on as before",
+                    "--decayed-parameters {0} continues as before",
                     state.decayed, config_.optimizer.decayed));
   }
 }
@@ -231,7 +231,7 @@ void Checkpoints::warn_of_losses(const zero::Restored& restored,
         "up: this run sends none");
   }
   if (found_copies) {
-    log::info("weight differences go on from the checkpoint's copies of the weights");
+    log::info("weight differences resume from the checkpoint's copies of the weights");
   }
   if (!restored.widths) {
     log::warn(

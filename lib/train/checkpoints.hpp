@@ -1,5 +1,5 @@
-// Checkpoints of a training run: when it saves itself, and how it goes on from what was saved.
-// Collective: all ranks of the context call everything, in the same order.
+// Checkpoints of a training run: when it saves itself, and how it resumes. Collective: all ranks of
+// the context call everything, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace zeropp::train {
 class Checkpoints {
  public:
   /// The references outlive this object. Throws AgreedError where the folder to save to holds
-  /// checkpoints that the run does not go on from or another run saves there, and where the one to
-  /// load from holds none, unless the run saves to it: a job that starts itself again begins
+  /// checkpoints that the run does not resume from, or where another run saves there, and where the
+  /// one to load from holds none, unless the run saves to it: a job that starts itself again begins
   /// without any.
   Checkpoints(const config::TrainConfig& config, const app::Context& context, const Tokens& tokens);
 
@@ -42,7 +42,7 @@ class Checkpoints {
   void stepped(std::uint64_t done, Session& session);
 
   /// Saves the state of a run that ends here, before its last step, where the run saves at all and
-  /// its weights are of use. What is being written is complete on return.
+  /// its weights are of use. Files that are being written are complete on return.
   void end_early(std::uint64_t done, Session& session);
 
  private:
@@ -65,26 +65,26 @@ class Checkpoints {
   void require_source() const;
   /// Locks the folder to save to. Throws Error where it cannot be used, or another run saves there.
   void take_own_folder();
-  /// Whether the run goes on from the folder that it saves to.
+  /// Whether the run resumes from the folder that it saves to.
   [[nodiscard]] bool goes_on_here() const;
   /// Loads as load() does, without weights of another file.
   std::uint64_t load_newest(Session& session);
-  /// Identity that a checkpoint of this run and one that it goes on from have in common.
+  /// Identity that a checkpoint of this run and one that it resumes from have in common.
   [[nodiscard]] nlohmann::json identity(const Session& session) const;
   /// Throws AgreedError: with the code usage where the checkpoint is of another run than this.
   void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step) const;
   /// Restores one rank.
   void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
                const checkpoint::Manifest& manifest) const;
-  /// Warns of files for other programs that are not those which were written with the checkpoint.
+  /// Warns where files for other programs are not the ones that were written with the checkpoint.
   void warn_of_exported(const checkpoint::Manifest& manifest,
                         const std::filesystem::path& folder) const;
-  /// Warns of what differs between this run and the one that a checkpoint is of, though it goes on
-  /// from it. `unknown`: names of what the checkpoint does not say of its run.
+  /// Warns of differences between this run and the run of the checkpoint that it resumes from all
+  /// the same. `unknown`: names of settings that the checkpoint does not record.
   void warn_of_other_run(const SavedState& state, const std::vector<std::string>& unknown) const;
-  /// Warns of what was saved and is not gone on from, or has to begin anew. `errors`: error
-  /// feedback's of this run; `found_copies`: weight differences go on from saved copies, which is
-  /// told as well.
+  /// Warns of saved state that this run does not use, and of state that has to begin anew.
+  /// `errors`: of this run's error feedback; `found_copies`: weight differences resume from saved
+  /// copies, which is reported as well.
   void warn_of_losses(const zero::Restored& restored, const checkpoint::Manifest& manifest,
                       const std::vector<zero::NamedState>& errors, bool found_copies) const;
 

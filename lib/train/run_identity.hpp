@@ -1,4 +1,4 @@
-// Identity that a checkpoint and a run that goes on from it have in common: the options that shape
+// Identity that a checkpoint and a run that resumes from it have in common: the options that shape
 // the model or the optimizer's state, and every tensor. All other options may change between the
 // two (see docs/howto/checkpoints.md).
 #pragma once

@@ -52,7 +52,7 @@ class Session {
 
  private:
   void make_groups();
-  /// Runs one step. Returns whether training can go on.
+  /// Runs one step. Returns whether training can continue.
   [[nodiscard]] bool step(std::uint64_t step);
   /// Adds the times of the norm and the update to the last recorded step.
   void keep(const zero::UpdateTimes& times);
@@ -64,7 +64,7 @@ class Session {
   ComputeDevice device_;
   trace::Recorder recorder_;
   comm::Groups groups_;
-  comm::Groups reduce_groups_;  ///< the same ranks: reductions do not queue behind gathers
+  comm::Groups reduce_groups_;  ///< the same ranks: reductions do not wait for gathers
   std::unique_ptr<data::Sampler> sampler_;
   std::unique_ptr<zero::UnitModel> model_;
   std::unique_ptr<zero::Engine> engine_;

@@ -45,7 +45,7 @@ TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2"
         "--micro-batch-size", "2", "--train-iters", "3", "--backend", BACKEND,
         *(["--transport", TRANSPORT] if TRANSPORT else [])]
 NO_RING = "warning: files are read and written by threads: "  # in containers that forbid io_uring
-FROM_COPIES = "info: weight differences go on from the checkpoint's copies of the weights"
+FROM_COPIES = "info: weight differences resume from the checkpoint's copies of the weights"
 COPIES_GIVEN_UP = ("copies of the weights, which weight differences are added to, are given up: "
                    "this run sends none")
 LEFT_OUT = ": write what is meant"  # a file without the keys whose defaults differ from DeepSpeed's
