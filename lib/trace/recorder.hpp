@@ -154,7 +154,8 @@ struct WidthRow {
   std::uint64_t chosen = 0;
 };
 
-/// A checkpoint that was made complete. Of this rank until the trace brings ranks together.
+/// A checkpoint that was made complete. The values are this rank's until the trace brings ranks
+/// together.
 struct CheckpointRow {
   std::uint64_t step = 0;   ///< steps that it is after, earlier runs' included
   std::uint64_t bytes = 0;  ///< of the files
@@ -170,15 +171,15 @@ struct Recorder {
   std::vector<CheckpointRow> checkpoints;  ///< where the run saves itself
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;  ///< where the engine measures them
-  /// Copies of the weights in the checkpoint that the run goes on from: `none`, `behind` (of the
+  /// Copies of the weights in the checkpoint that the run resumes from: `none`, `behind` (of the
   /// weights before its last step) or `current` (of those after it).
   std::string copies_found = "none";
   std::vector<CodecRow> codecs;                   ///< where they depend on step or unit
   std::vector<WidthRow> widths;                   ///< with adaptive bits
-  std::uint64_t width_budget = 0;                 ///< with adaptive bits: bytes a step, all ranks
+  std::uint64_t width_budget = 0;                 ///< with adaptive bits: bytes per step, all ranks
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
   std::uint64_t first_step =
-      0;  ///< steps done before those recorded, by the run that was gone on from
+      0;  ///< steps done before those recorded, by the run that this one resumes
   bool searches_loss_scale = false;  ///< skips steps to find one: a skip is no divergence
   bool gave_up =
       false;  ///< ended before its time: gradients were not finite, whatever the loss scale

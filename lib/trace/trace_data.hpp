@@ -91,7 +91,7 @@ struct TraceData {
   std::string parameters_hash;          ///< SHA-256 of the final master weights; empty without any
   std::string verdict = kValid;
   std::uint64_t first_step =
-      0;  ///< steps that an earlier run did, whose checkpoint this one goes on from
+      0;  ///< steps that an earlier run did, whose checkpoint this one resumes from
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
   std::uint64_t seed = 0;
   bool deterministic = false;
@@ -117,7 +117,7 @@ struct TraceData {
   std::string copies_found = "none";  ///< Recorder::copies_found
   std::vector<CodecRow> codecs;       ///< empty: no group /codecs
   std::vector<WidthRow> widths;       ///< with adaptive bits
-  std::uint64_t width_budget = 0;     ///< bytes a step; 0: no group /adaptive_bits
+  std::uint64_t width_budget = 0;     ///< bytes per step; 0: no group /adaptive_bits
   bool saves = false;                 ///< the run keeps checkpoints; false: no group /checkpoints
   std::vector<CheckpointRow> checkpoints;  ///< bytes as sums over ranks, times the largest
   DataInfo data;

@@ -14,7 +14,7 @@ inline constexpr const char* digest_name = "sha256";
 
 /// SHA-256, in hexadecimal, over all attributes and columns in the order of their names:
 /// `@ATTRIBUTE` of the root, `GROUP@ATTRIBUTE`, `GROUP/COLUMN` and its `GROUP/COLUMN@units` and
-/// `@description`. Of each go in: the name, a zero byte, f (real), u (unsigned) or S (text), the
+/// `@description`. Each contributes its name, a zero byte, f (real), u (unsigned) or S (text), the
 /// number of values, a zero byte, and the values: numbers in 8 bytes, little-endian, texts with a
 /// zero byte after each.
 std::string digest_of(const Document& document);

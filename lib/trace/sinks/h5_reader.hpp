@@ -13,8 +13,8 @@ namespace zeropp::trace {
 /// Whether `path` begins as an HDF5 file does. False where it cannot be read.
 bool is_hdf5(const std::filesystem::path& path);
 
-/// Parts of a file that are read; nothing else of it is looked at, which is what HDF5 stands best
-/// when a file is damaged.
+/// Parts of a file that are read. Nothing else of the file is looked at: HDF5 copes best with a
+/// damaged file then.
 struct Selection {
   struct Columns {
     std::string group;

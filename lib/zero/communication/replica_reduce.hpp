@@ -48,7 +48,7 @@ class ReplicaReduce {
 
  private:
   /// Places of a bucket while it is reduced: its own shard's memory, or an image that it is packed
-  /// in; and behind that the sum of the part that this rank adds up.
+  /// in; after that, the sum of the part that this rank adds up.
   struct Places {
     View full;
     View sum;

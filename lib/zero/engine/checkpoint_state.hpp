@@ -51,8 +51,8 @@ class CheckpointState {
   /// Makes `memory` as large as slices() needs it, before the work begins.
   void reserve(Buffer& memory) const;
 
-  // What Engine::restore() consists of. Each returns the member of Restored with its name;
-  // restore(), which returns `moments`, comes first.
+  // Parts of Engine::restore(). Each returns the member of Restored with its name; restore(), which
+  // returns `moments`, comes first.
 
   /// Reads master weights and the optimizer's moments, and sets the progress to `steps`. All that
   /// follows the master weights is made anew, and error feedback begins anew. Moments that were
@@ -68,8 +68,8 @@ class CheckpointState {
   /// Reads the widths, where `has` knows them. Called after AdaptiveBits::agree().
   bool restore_widths(const ReadSlice& read, const HasSlice& has);
 
-  /// Reads master weights alone, and makes this rank's weights from them. What was gathered from
-  /// the old ones is gathered again.
+  /// Reads master weights alone, and makes this rank's weights from them. Weights that were
+  /// gathered from the old ones are gathered again.
   void set_weights(const ReadSlice& read);
   /// Errors that error feedback keeps, in the device's memory; valid until the next step. Waits for
   /// the work on them.

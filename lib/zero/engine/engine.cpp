@@ -82,7 +82,7 @@ Restored Engine::restore(const SavedProgress& saved, const ReadSlice& read, cons
   restored.moments = state_.restore(saved.steps, read, has);
   if (!has) return restored;
   // Saved errors are in units of the loss as it was scaled: they are read under that scale, and
-  // follow when this run goes on with another one.
+  // follow when this run continues with another scale.
   const LossScale own = loss_scale();
   set_loss_scale(saved.loss_scale);
   restored.errors = state_.restore_errors(read, has);

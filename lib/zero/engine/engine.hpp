@@ -30,15 +30,16 @@
 
 namespace zeropp::zero {
 
-/// What an engine communicates with. All are of the same ranks; `gather` and `reduce` may be the
-/// same groups, and where they are different ones, neither's collectives queue behind the other's.
+/// Groups and control plane that an engine communicates with, all of the same ranks. `gather` and
+/// `reduce` may be the same groups; where they are different ones, neither's collectives wait for
+/// the other's.
 struct EngineGroups {
   comm::Groups& gather;  ///< groups that weights are gathered in
   comm::Groups& reduce;  ///< groups, of the same transport, that gradients are reduced in
   comm::Control& control;
 };
 
-/// What a checkpoint says of a run beside its arrays.
+/// Progress of a run, which a checkpoint keeps beside its arrays.
 struct SavedProgress {
   StepCounts steps;                  ///< after which it was saved
   LossScale::State loss_scale = {};  ///< the errors of error feedback are scaled by it

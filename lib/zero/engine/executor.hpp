@@ -30,7 +30,7 @@ using RunOp = std::function<Finish(const Op& op)>;
 class Executor {
  public:
   /// `waits_on_stream`: collectives make streams wait, else the host (comm::Groups). `overlap`:
-  /// false lets every operation complete before compute goes on. `device` outlives this.
+  /// false lets every operation complete before compute continues. `device` outlives this.
   Executor(const Device& device, bool waits_on_stream, bool overlap);
 
   /// Enqueues all operations of `schedule`; `clock` takes the times. It begins after all work that

@@ -33,7 +33,7 @@ class RankOptimizer {
   void begin_step(const Stream& compute);
   /// Step `t` of the operation's unit, on its stream, with gradient_scale * gradient, clipped by
   /// the factor `clip`: master, states, the weights that follow, and the image of the new weights.
-  /// What is offloaded is done when it returns; in a file the new weights are after
+  /// The offloaded part is done when this returns, but new weights are in their file only after
   /// wait_for_files().
   void update(const Op& op, std::uint64_t t, float gradient_scale, double clip);
   /// The latest update of a unit.
@@ -53,7 +53,7 @@ class RankOptimizer {
   /// weight_shard() on the device, for a gather or a refresh on its stream: a shard on the host or
   /// in a file comes to the begin of the operation's workspace first.
   [[nodiscard]] ConstView shard_to_gather(const Op& op);
-  /// The part of the operation's workspace behind the shard that shard_to_gather() has put there.
+  /// The part of the operation's workspace after the shard that shard_to_gather() has put there.
   [[nodiscard]] std::span<std::byte> workspace_behind_shard(const Op& op) const;
 
   /// Whether the unit's update writes what its refresh sends, with the codec in force, into the

@@ -1,8 +1,8 @@
-// What each operation of a schedule does: run() is the one place that says it, for every kind. Work
-// is enqueued on the operation's stream, in the arena memory that the schedule gave it; results are
-// left in the views of RankMemory. An operation that starts a collective returns the rest of it
-// (executor.hpp). The order is the schedule's; events are the executor's, but for what lies outside
-// of the schedule. Owns the events of refreshes. ZeRO (arXiv 1910.02054), ZeRO++ (arXiv 2306.10209)
+// Operations of a schedule: run() is the one place that says what each kind does. Work is enqueued
+// on the operation's stream, in the arena memory that the schedule gave it; results are left in the
+// views of RankMemory. An operation that starts a collective returns the rest of it (executor.hpp).
+// The order is the schedule's; events are the executor's, but for what lies outside of the
+// schedule. Owns the events of refreshes. ZeRO (arXiv 1910.02054), ZeRO++ (arXiv 2306.10209)
 // sections 3.1-3.3.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace zeropp::zero {
 /// Micro-step m's batch; valid until the next call.
 using BatchSource = std::function<Batch(std::size_t micro_step)>;
 
-/// What the operations of one schedule run with.
+/// Arguments of the operations of one schedule.
 struct StepRun {
   BatchSource batch{};       ///< of forward
   double loss_scale = 1;     ///< that backward runs with

@@ -31,14 +31,14 @@ struct StepResult {
   double grad_norm = 0;
   double loss_scale = 1;     ///< that backward ran with
   double learning_rate = 0;  ///< of this step; where it is skipped, of the one that is taken next
-  bool exhausted = false;    ///< skipped at the smallest loss scale: training cannot go on
+  bool exhausted = false;    ///< skipped at the smallest loss scale: training cannot continue
   bool skipped = false;      ///< a non-finite gradient on some rank: no rank stepped
   bool damaged = false;      ///< skipped, but backward had updated weights: they are of no use
   comm::Bytes sent;          ///< counted
   comm::Bytes predicted;     ///< closed form
   double time_forward = 0;   ///< seconds on the compute stream
   double time_backward = 0;  ///< seconds until the last reduction is done
-  double time_exposed = 0;   ///< of both, that compute waited for gathers, those behind the last
+  double time_exposed = 0;   ///< of both, that compute waited for gathers, those after the last
                              ///< update included, and reductions, at stage 3 also for the update
                              ///< before a unit's first gather; on the host, which has one thread,
                              ///< with the codec work of these

@@ -1,7 +1,7 @@
 // The weights of units that are gathered from a file, in the compute dtype: this rank's shards, a
 // unit's pieces one after the other, each in whole pages. They come into buffers in turn, in the
-// order in which a schedule gathers them and ahead of it, and go on to the device from there. Owns
-// the file and the buffers.
+// order in which a schedule gathers them and ahead of it, and are copied to the device from there.
+// Owns the file and the buffers.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,8 @@ class GradientNorm {
   std::size_t shards_;
   Buffer sums_;       ///< [shard][unit], then the block sums of each
   Buffer host_sums_;  ///< [shard][unit]
-  /// By unit, and one behind the last: its first piece. Its arrays are those of its shards.
+  /// By unit: its first piece; the last entry is the number of pieces. The arrays of a unit are
+  /// those of its shards.
   std::vector<std::size_t> first_piece_;
   Table<optim::NormPiece> pieces_;
   Table<optim::NormArray> arrays_;

@@ -2,9 +2,9 @@
 // of the rank. Gradients come from the device piece by piece and new weights go back, each through
 // one of several staging buffers: while one piece is updated, gradients of the next ones are on
 // their way, and weights of the ones before; so it is with master and states where they lie in a
-// file. What it computes has the bits of a step on the device. Owns master weights, states, staging
-// and two streams, one for each direction. Where the device is the host, the same happens between
-// two places of one memory.
+// file. Its results have the bits of a step on the device. Owns master weights, states, staging and
+// two streams, one for each direction. Where the device is the host, the same happens between two
+// places of one memory.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +59,9 @@ class OffloadedOptimizer {
   /// Starts the first gradients on their way to the host: all are final where `stream` is now.
   /// Called before the updates of a step, which follow for all units in order.
   void begin(const Stream& stream);
-  /// Step t of one unit, done before it returns: it waits for gradients to arrive. What is
-  /// enqueued on `stream` from now on finds the new weights, but in a file: see wait_for_files().
+  /// Step t of one unit, done before it returns: it waits for gradients to arrive. Work that is
+  /// enqueued on `stream` from now on finds the new weights; for weights in a file see
+  /// wait_for_files().
   void update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,
               const Stream& stream);
   /// The unit's weights are made from its master, for what is enqueued on `stream` from now on.

@@ -50,7 +50,7 @@ struct ImageRange {
   Extent elements;
   std::byte* codes = nullptr;
   std::byte* scales = nullptr;
-  std::size_t padding = 0;  ///< bytes behind the scales
+  std::size_t padding = 0;  ///< bytes after the scales
 };
 
 /// The optimizer of a rank, wherever its arrays lie. The references are read in constructors alone.
@@ -154,7 +154,7 @@ class OptimizerShard {
   template <class Body>
   void for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
                        const Body& body) const;
-  /// The pieces of a unit, behind those of the units before it.
+  /// Appends the pieces of a unit to the pieces of the units before it.
   void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
                   std::vector<optim::UpdatePiece>& pieces);
   /// `count` elements of a range that begins at element `begin` of the extent, from element `at` of

@@ -25,8 +25,8 @@ class ArenaPlanner {
   /// Takes begin to end out of what was freed: its next user waits for all that used it before.
   void take_freed(std::size_t begin, std::size_t end, std::vector<std::size_t>& waits_on);
 
-  /// Offset -> end. What is not live is a hole, and none touches another: there are few, however
-  /// much is live.
+  /// Offset -> end. Memory that is not live is a hole, and no hole touches another: there are few
+  /// holes, however much is live.
   std::map<std::size_t, std::size_t> live_;
   std::map<std::size_t, std::size_t> holes_{{0, std::numeric_limits<std::size_t>::max()}};
   std::map<std::size_t, Freed> freed_;  ///< by offset; apart from each other

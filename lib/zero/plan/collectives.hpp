@@ -26,7 +26,7 @@
 
 namespace zeropp::zero {
 
-/// What a collective moves.
+/// Values that a collective moves.
 enum class Transfer : std::uint8_t {
   weights,         ///< every rank's shard (compute dtype) into the whole unit (compute dtype)
   secondary,       ///< pieces of the secondary shards into the whole unit; never quantized
@@ -126,7 +126,7 @@ class CollectiveTable {
   std::array<std::vector<std::vector<Value>>, kTransfers> values_;
 };
 
-/// What the collectives of a rank move and take, in closed form.
+/// Traffic and workspaces of the collectives of a rank, in closed form.
 class CollectiveDescriptions {
  public:
   /// Adds those of weights. `job`: as the rank sees it where weights are gathered.
@@ -159,7 +159,7 @@ class CollectiveDescriptions {
   std::vector<std::size_t> bucket_units_;  ///< unit_of() each bucket
 };
 
-// What operations put into their workspace before that of their collective.
+// Data that operations put into their workspace before the workspace of their collective.
 
 /// Bytes of a secondary shard that lies on the host, and comes to the device to be brought up to
 /// date. 0 where it lies on the device.

@@ -178,8 +178,8 @@ struct Options {
   Dtype gradient_dtype = Dtype::fp32;
   LossScaleOptions loss_scale;     ///< with fp16; elsewhere losses are not scaled
   double gradient_clipping = 0.0;  ///< 0: off
-  /// Elements that a shard is a multiple of, beside 16 bytes; a power of two. What the optimizer's
-  /// moments need: optim::moment_alignment().
+  /// Elements that a shard is a multiple of, beside 16 bytes; a power of two. The optimizer's
+  /// moments need it: optim::moment_alignment().
   std::size_t shard_multiple = 1;
   std::size_t accumulation_steps = 1;
   /// Each unit is updated as soon as its gradients are reduced, beside the backward of others: they

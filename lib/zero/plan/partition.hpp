@@ -44,7 +44,8 @@ std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::
                                            std::size_t partition_size, Dtype compute,
                                            std::size_t shard_groups = 1, std::size_t multiple = 1);
 
-/// What a rank's optimizer updates of every unit: its shard from stage 1 on, at stage 0 all of it.
+/// Part of every unit that a rank's optimizer updates: its shard from stage 1 on, at stage 0 all of
+/// it.
 struct OwnedShard {
   bool sharded = false;
   std::size_t rank = 0;  ///< number among the ranks that share a copy of the weights

@@ -1,6 +1,6 @@
 // The gradients of a schedule: their memory, the reductions of buckets, which run beside the
-// backward of other layers, and the updates during backward that wait for them. What schedule.cpp
-// adds for a layer's backward calls this.
+// backward of other layers, and the updates during backward that wait for them. schedule.cpp calls
+// this when it adds a layer's backward.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ class ReductionSchedule {
   void retire_all();
   /// Frees the memory of the oldest reduction in flight for the next one, and emits the operations
   /// that consume its sum. They wait for the reduction itself, not for the operation that ends it,
-  /// which lies on its stream behind the end of the next reduction.
+  /// which comes on its stream after the end of the next reduction.
   void retire_oldest();
   /// The sums over micro-steps are complete: over the shard groups, beside the backward of other
   /// layers.

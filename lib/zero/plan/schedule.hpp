@@ -40,7 +40,7 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::refresh) + 1;
 
-/// What operations of a kind send: they are collectives, or send nothing.
+/// Values that operations of a kind send: they are collectives, or send nothing.
 enum class Sends : std::uint8_t { nothing, weights, gradients };
 constexpr Sends sends(OpKind kind) {
   switch (kind) {
@@ -65,11 +65,11 @@ constexpr Sends sends(OpKind kind) {
   return Sends::nothing;
 }
 
-/// What an operation is part of: `update`: what follows the gradients; `initial`: what comes before
-/// the first step, of weights that no rank holds whole. The trace counts collectives by it.
+/// Phase of a run that an operation belongs to. `update`: after the gradients; `initial`: before
+/// the first step, for weights that no rank holds whole. The trace counts collectives by phase.
 enum class Phase : std::uint8_t { forward, backward, evaluation, update, initial };
 
-/// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on
+/// Collectives start on `gather` and `reduce` and continue with their later hops and decoding on
 /// `gather_end` and `reduce_end`: the next one starts while this one is on its way.
 enum class StreamId : std::uint8_t {
   compute,

@@ -102,7 +102,7 @@ class UnitModel {
   virtual void forward(std::size_t layer, std::span<const ConstView> weights,
                        StreamHandle stream) = 0;
   /// Writes to `gradients[i]` of unit layers()[layer].units[i], or adds: the gradient of the
-  /// micro-batch's mean loss, times its loss_scale. What lies between tensors is left alone.
+  /// micro-batch's mean loss, times its loss_scale. Memory between tensors is left alone.
   virtual void backward(std::size_t layer, std::span<const ConstView> weights,
                         std::span<const Gradient> gradients, StreamHandle stream) = 0;
   /// *loss = sum of the mean losses, nats a token, of the micro-batches whose last layer ran

@@ -21,7 +21,8 @@ class Workspaces {
   std::size_t allocate(std::size_t bytes, std::vector<std::size_t>& waits_on) {
     return arena_.allocate(bytes, waits_on);
   }
-  /// Says that operation `refresh` is the last that uses the one at `offset`, behind those before.
+  /// Notes that operation `refresh` is the last that uses the workspace at `offset`, after the
+  /// refreshes noted before.
   void add(std::size_t refresh, std::size_t offset) {
     used_.emplace_back(refresh, offset);
     if (used_.size() < most_) return;
@@ -69,9 +70,9 @@ Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, Phase phas
   return {std::move(ops), workspaces.peak()};
 }
 
-/// Updates that may write what is sent, each with its unit's refresh behind it, where there is one:
-/// both have the workspace. One is written while the one before it is sent and the one before that
-/// decoded.
+/// Updates that may write the image to send, each followed by its unit's refresh, where there is
+/// one: both use the same workspace. One workspace is written while the one before it is sent and
+/// the one before that is decoded.
 Schedule update_and_refresh_all(const ScheduleInput& input) {
   Workspaces workspaces(3);
   std::vector<Op> ops;

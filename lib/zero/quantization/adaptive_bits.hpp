@@ -1,8 +1,8 @@
 // Adaptive bits: every so many steps each unit gets a width of the integer codecs, by what each
 // width would lose of its gradients or weights now (width_errors.hpp), so that all units together
 // lose little (bit_allocation.hpp) and a step sends no more bytes than the budget. Errors and bytes
-// are summed over ranks in rank order, so that every rank makes the same choice. What it begins
-// with is the widest width that all units can have. The choice is its whole state. Collective where
+// are summed over ranks in rank order, so that every rank makes the same choice. The first choice
+// is the widest width that all units can have. The choice is its whole state. Collective where
 // said.
 #pragma once
 
@@ -43,13 +43,13 @@ class AdaptiveBits {
   /// Collective, after a due step: by what errors() kept, a choice for what comes after. Leaves
   /// rows in the recorder's `widths`, the same on every rank. Waits for the stream.
   void choose(std::uint64_t step, const Stream& stream);
-  /// Puts the choice in place of the index 0 that a table's has for these values.
+  /// Replaces the index 0, which a table's choice has for these values, by this choice.
   void overlay(CodecChoice& choice) const;
 
   /// Bits by unit: what a checkpoint keeps.
   [[nodiscard]] std::vector<std::uint64_t> bits() const;
-  /// Goes on with the bits() of another run, after agree(). False, and nothing is done, where they
-  /// are not of these units and widths, or more than the budget.
+  /// Continues with the bits() of another run, after agree(). False, and nothing is done, where
+  /// they are not of these units and widths, or more than the budget.
   bool restore(std::span<const std::uint64_t> bits);
 
   [[nodiscard]] MemoryReport memory() const { return errors_.memory(); }
