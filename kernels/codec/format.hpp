@@ -23,7 +23,7 @@
 //                            stored scale, decoded to fp32
 // A scaled format (derive from SymmetricInt for the usual integers), of 4 or 8 bits (packing.hpp;
 // other widths are ruled formats):
-//   Scale                    what is stored per block
+//   Scale                    type that is stored per block
 //   Code                     int8_t (two's complement, sign-extended when unpacked) or uint8_t
 //   default_block, minimum_block, maximum_block
 //   scale_of(absmax)         stored scale of a block of finite values; a zero scale: all zeros

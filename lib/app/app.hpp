@@ -127,8 +127,8 @@ struct App {
   std::string training_ignored = {};
   std::vector<Answer> answers = {};
   std::vector<TakenFlag> taken_flags = {};
-  /// Who takes a flag that is unknown here, or a value of it that is refused, in a few words for
-  /// the message; empty: nobody is known.
+  /// Program that takes a flag that is unknown here, or a value of it that is refused, in a few
+  /// words for the message; empty: no program is known.
   std::function<std::string(const std::string& flag, const std::string& value)> elsewhere = {};
   std::optional<ConfigFile> config_file = {};
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.

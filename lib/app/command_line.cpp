@@ -241,8 +241,9 @@ struct CommonFlags {
   std::string timeout;
 };
 
-/// Adds the flags that every program has, and those of what is not here. Returns all flags of the
-/// program but the negative ones, for whoever mistypes one. `common` and `line` outlive `cli`.
+/// Adds the flags that every program has, and those of parts that it does not have. Returns all
+/// flags of the program but the negative ones, for hints to mistyped flags. `common` and `line`
+/// outlive `cli`.
 std::vector<std::string> add_common_flags(CLI::App& cli, const App& app, CommonFlags& common,
                                           CommandLine& line) {
   std::vector<std::string> known{"--help", "--help-all", "--version", "--output", "--json"};

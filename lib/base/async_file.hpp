@@ -1,9 +1,9 @@
-// A file without a name that threads of its own read and write while the caller computes: what is
-// kept on a disk for the time of a run. Transfers are cut into blocks, of which each thread keeps
-// several in flight: by io_uring, or, where the kernel or the build has none, one a thread by
-// pread and pwrite. Past the page cache (O_DIRECT) where the file system takes that, else through
-// it. The file has no name from the begin on, or loses it at once: nothing is left, however the
-// process ends. One caller's thread.
+// A file without a name, for data that is on a disk for the time of a run. Threads of its own read
+// and write it while the caller computes. Transfers are cut into blocks, of which each thread keeps
+// several in flight: by io_uring, or, where the kernel or the build has none, one per thread by
+// pread and pwrite. They go past the page cache (O_DIRECT) where the file system takes that, else
+// through it. The file has no name from the begin on, or loses it at once: nothing is left, however
+// the process ends. One caller's thread.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,7 @@
 
 namespace zeropp {
 
-/// Totals of what was done so far.
+/// Totals of the transfers so far.
 struct AsyncFileTotals {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
@@ -46,7 +46,7 @@ class AsyncFile {
   /// and Error(environment) where a thread cannot be started.
   AsyncFile(std::filesystem::path folder, std::uint64_t bytes, const AsyncFileOptions& options,
             const MakeIo& make_io = make_ring);
-  /// Waits for what is in flight, and drops what is not yet.
+  /// Waits for the blocks in flight, and drops the blocks that are not.
   ~AsyncFile();
   AsyncFile(const AsyncFile&) = delete;
   AsyncFile& operator=(const AsyncFile&) = delete;

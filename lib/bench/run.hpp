@@ -46,7 +46,7 @@ class Run {
 nlohmann::json json_head(const char* schema, const char* version, const trace::TraceData& run);
 /// The ranks and what they ran on, under nccl-tests' names.
 nlohmann::json devices(const trace::TraceData& run);
-/// null for what is not finite.
+/// null for a value that is not finite.
 nlohmann::json number(double value);
 /// Seconds as a list of microseconds.
 nlohmann::json microseconds(const std::vector<double>& seconds);

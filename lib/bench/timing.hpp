@@ -1,4 +1,4 @@
-// Repetition of what is measured until its time is known. A cycle is a number of iterations between
+// Repetition of a measurement until its time is known. A cycle is a number of iterations between
 // two looks at the clock (nccl-tests' run); a sample is the mean time of an operation of one cycle,
 // on every rank.
 #pragma once

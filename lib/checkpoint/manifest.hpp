@@ -1,7 +1,7 @@
-// Manifest of a checkpoint: what it holds, and where, as the text file `manifest.json` beside the
-// ranks' files. A checkpoint is a set of global arrays; each is stored as slices, written by the
-// ranks that own them, which together cover it once. A rank that loads asks for slices of its own,
-// whatever number of ranks saved: resharding is the intersection of slices.
+// Manifest of a checkpoint: its contents and their places, as the text file `manifest.json` beside
+// the ranks' files. A checkpoint is a set of global arrays; each is stored as slices, written by
+// the ranks that own them, which together cover it once. A rank that loads asks for slices of its
+// own, whatever number of ranks saved: resharding is the intersection of slices.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::array<std::pair<Dtype, std::string_view>, 3> kNames{
     {{Dtype::fp32, "F32"}, {Dtype::bf16, "BF16"}, {Dtype::fp16, "F16"}}};
 
-/// Says what is wrong with a file.
+/// Throws the error of a file that cannot be read.
 class Refusal {
  public:
   explicit Refusal(const std::filesystem::path& path) : path_(path) {}

@@ -13,8 +13,8 @@ namespace zeropp::collective {
 
 class AllReduce {
  public:
-  /// `reduce_scatter` and `all_gather` are planned on the same group with `count` elements a part;
-  /// the gather takes fp32, the dtype of the sums.
+  /// `reduce_scatter` and `all_gather` are planned on the same group with `count` elements per
+  /// part; the gather takes fp32, the dtype of the sums.
   AllReduce(std::unique_ptr<ReduceScatter> reduce_scatter, std::unique_ptr<AllGather> all_gather,
             std::size_t count);
 

@@ -38,7 +38,7 @@ class AllToAll {
  private:
   struct Piece {
     Chunk chunk;
-    codec::Layout layout;  ///< of the parts' chunks: one image a rank
+    codec::Layout layout;  ///< of the parts' chunks: one image per rank
     std::size_t image_bytes;
     std::size_t out;
     std::size_t in;

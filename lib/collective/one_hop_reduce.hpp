@@ -12,7 +12,8 @@
 
 namespace zeropp::collective {
 
-/// Closed form of a 1-hop reduction: where the images of each chunk lie, and what they add up to.
+/// Closed form of a 1-hop reduction: where the images of each chunk lie, and the workspace that
+/// they take.
 struct OneHopLayout {
   /// A chunk: one image to and from every rank.
   struct Piece {

@@ -29,8 +29,8 @@ inline void require_workspace(std::size_t lent, std::size_t needed) {
       fmt::format("collective: a workspace of {} bytes was lent, {} are needed", lent, needed));
 }
 
-/// Chunks of an image with a scale of its own would each have another. Throws Error(usage); a codec
-/// that is unknown is left to whoever binds it.
+/// Refuses chunks where a whole image has one scale: each chunk would have another scale. Throws
+/// Error(usage); an unknown codec is left to the code that binds it.
 inline void require_one_chunk(const char* operation, const codec::CodecSpec& spec,
                               std::size_t depth) {
   const codec::FormatInfo* const info = codec::find_info(spec.format);

@@ -43,7 +43,7 @@ class StagedCommunicator::Staging {
   View place(const ConstView& device) {
     return {place(device.bytes()), device.count, device.dtype, block_.memory.kind()};
   }
-  /// A copy on the stream, which is done for whoever waits for the operation.
+  /// A copy on the stream; a wait for the operation waits for it.
   void copy_to_self(const Send& send, const Receive& receive) {
     stream_.copy(receive.data, send.data, send.bytes);
     stream_.record(copied_);

@@ -1,6 +1,6 @@
-// Names and values that other programs have for what an option sets here, and why some of their
-// flags have no like here: torchrun, DeepSpeed's launcher, Megatron-LM, torchtitan, Hugging Face.
-// One table; whoever types one of them is told what to give.
+// Names and values in other programs for the options of this one, and the reasons why some of their
+// flags have no counterpart: torchrun, DeepSpeed's launcher, Megatron-LM, torchtitan, Hugging Face.
+// One table, from which a message tells the name or value to give instead.
 #pragma once
 
 #include <string>

@@ -56,7 +56,7 @@ struct TrainConfig {
   bool hash_parameters = true;          ///< the trace holds the hash of the final weights
 };
 
-/// Dtype of weights and of what is computed from them.
+/// Dtype of weights and of the values computed from them.
 inline Dtype compute_dtype(const TrainConfig& config) {
   return config.bf16 ? Dtype::bf16 : config.fp16 ? Dtype::fp16 : Dtype::fp32;
 }

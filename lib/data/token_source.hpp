@@ -27,8 +27,8 @@ class TokenSource {
   [[nodiscard]] virtual std::size_t tokens(Part part) const = 0;
   /// Copies tokens [first, first + out.size()) of `part`; the caller keeps them inside.
   virtual void read(Part part, std::size_t first, std::span<std::int32_t> out) const = 0;
-  /// Entropy rate of the process that made the tokens, in bits a token: no model can have a lower
-  /// expected loss. NaN where nobody knows it.
+  /// Entropy rate of the process that made the tokens, in bits per token: no model can have a lower
+  /// expected loss. NaN where it is not known.
   [[nodiscard]] virtual double entropy_bits() const {
     return std::numeric_limits<double>::quiet_NaN();
   }
@@ -53,7 +53,7 @@ std::unique_ptr<TokenSource> make_source(const Options& options);
 /// SHA-256 over both parts: what ranks compare to know that they read the same tokens.
 std::string fingerprint(const TokenSource& source);
 
-/// Entropy in bits a token of the held-out part under its own token frequencies: what the best
+/// Entropy in bits per token of the held-out part under its own token frequencies: what the best
 /// model without context reaches on it.
 double held_out_unigram_entropy_bits(const TokenSource& source);
 

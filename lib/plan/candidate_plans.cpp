@@ -124,8 +124,8 @@ CandidatePlans::Reductions CandidatePlans::plan_reductions(const zero::Options& 
                                      seen_by(0, options).sharding().world.size),
                   {},
                   {}};
-  // What a reduction's plan reads of a bucket: its size and, where it is one piece of a shard, that
-  // shard's.
+  // A reduction's plan reads these of a bucket: its size and, where it is one piece of a shard, the
+  // size of the shard.
   const Kinds kinds = kinds_of(made.buckets.size(), [&](std::size_t index) {
     const zero::Bucket& bucket = made.buckets[index];
     const zero::UnitPartition& unit = units[bucket.segments.front().unit];

@@ -134,7 +134,7 @@ Cluster read_cluster(const std::filesystem::path& path);
 /// Cluster from the text of a file; `name` stands for the file in messages. Throws Error(usage) as
 /// read_cluster() does.
 Cluster parse_cluster(const std::string& text, const std::string& name);
-/// What read_cluster() reads.
+/// JSON that read_cluster() reads.
 nlohmann::json to_json(const Cluster& cluster);
 
 }  // namespace zeropp::plan

@@ -39,8 +39,9 @@ struct Remedied {
 };
 
 /// The first `most` remedies with which a resolved run takes at most `capacity` bytes of a rank's
-/// device, and is not refused. Flags turn off what is refused or idle beside them. `to_host`:
-/// whether the memory of the host may take what they save. `topology` is uniform.
+/// device, and is not refused. Flags turn off options that are refused or idle beside them.
+/// `to_host`: whether the memory of the host may take the bytes that they save. `topology` is
+/// uniform.
 std::vector<Remedied> remedies_within(std::size_t capacity, bool to_host, std::size_t most,
                                       const config::TrainConfig& config,
                                       const comm::Topology& topology,

@@ -14,8 +14,8 @@
 namespace zeropp::plan {
 
 /// Bytes of hpZ's secondary shards that an operation moves over the GPU's link to the host, where
-/// they lie there: out of the host or into it. A difference is added to what comes, and goes back;
-/// `whole_weights` take its place.
+/// they lie there: out of the host or into it. A copy comes to the GPU, a difference is added, and
+/// the sum goes back; `whole_weights` only go to the host.
 double copied_over_link(const zero::Op& op, const std::vector<zero::UnitPartition>& units,
                         bool whole_weights);
 

@@ -42,7 +42,7 @@ class PlannedRun {
   [[nodiscard]] const zero::Schedule& step_schedule() const {
     return first_.step.step.when(follows_evaluation_);
   }
-  /// Those in force.
+  /// Codecs in force.
   [[nodiscard]] const zero::CodecChoice& choice() const { return first_.choice; }
 
   [[nodiscard]] const config::TrainConfig& config() const { return config_; }
@@ -61,7 +61,7 @@ class PlannedRun {
  private:
   /// The job as rank `rank` sees it.
   [[nodiscard]] comm::JobShape seen_by(int rank) const;
-  /// What ranks send with the codecs in force.
+  /// Adds up the traffic of all ranks with the codecs in force.
   void add_up();
 
   config::TrainConfig config_;

@@ -174,7 +174,7 @@ auto costs_of(const Planned& planned) {
                     -c.weight_bits, -c.gradient_bits, c.seconds.value_or(0));
 }
 
-/// How a candidate sends what it sends: of two routes one may be faster with the same bytes. Weight
+/// How a candidate sends its bytes: one of two routes may be faster with the same bytes. Weight
 /// differences are a route of their own: they go over other groups, and take other kernels. Within
 /// a route, a candidate that is no worse in bytes, work, memory and host transfers is no slower.
 using Route = std::tuple<int, std::string, std::string, bool>;

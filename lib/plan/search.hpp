@@ -86,7 +86,7 @@ struct SearchResult {
   std::size_t possible = 0;                 ///< that resolve() takes, each once
   std::size_t fitting = 0;                  ///< within the limits
   std::optional<std::size_t> least_memory;  ///< bytes of a rank, of those that keep enough bits
-  /// What resolve() said of the combinations that it refused, and how often.
+  /// Messages of resolve() for the combinations that it refused, each with its count.
   std::map<std::string, std::size_t> refusals;
   /// Pareto-optimal candidates that fit, in bytes inside and across nodes, operations, memory, bits
   /// and, with a cluster, time; of equal ones the first. Not sorted.

@@ -223,7 +223,7 @@ class Simulation {
         running.delay = running.delay <= step * (1 + 1e-12) ? 0 : running.delay - step;
         continue;
       }
-      // Those that end with the step end exactly: no part is left with a rounding error.
+      // Stages that end with the step end exactly: no part is left with a rounding error.
       const bool ends = running.left / speed[stream] <= step * (1 + 1e-12);
       running.left -= step * speed[stream];
       if (!ends) continue;

@@ -18,12 +18,12 @@ namespace zeropp::plan {
 enum class Resource : std::uint8_t { gpu, node_links, copies, rails, host, host_link, none };
 inline constexpr std::size_t kResources = 7;
 
-/// A part of an operation: for `seconds` when nothing else wants what it occupies.
+/// A part of an operation: it takes `seconds` when nothing else wants its resource.
 struct Stage {
   Resource resource = Resource::none;
   double seconds = 0;
-  /// What it occupies at the same time, for `beside_share` of that time, 0 to 1: of a transfer over
-  /// both kinds of links, those that do not pace it.
+  /// Resource that it occupies at the same time, for `beside_share` of that time, 0 to 1: for a
+  /// transfer over both kinds of links, the links that do not pace it.
   Resource beside = Resource::none;
   double beside_share = 0;
 };

@@ -35,8 +35,8 @@ struct StepTime {
   double backward = 0;   ///< likewise, to the end of the step
   double compute = 0;    ///< forward and backward without waits
   double exposed = 0;    ///< the compute stream waits for others
-  /// What takes the largest part of the step: compute, links of the node, links between nodes,
-  /// kernels of collectives and optimizer, or latency.
+  /// The largest part of the step: compute, links of the node, links between nodes, kernels of
+  /// collectives and optimizer, or latency.
   const char* bound = "compute";
   double bound_share = 1;  ///< of the step that it takes
   zero::Schedule schedule;

@@ -19,7 +19,8 @@ bool keeps_image(const Workload& work, std::size_t unit);
 /// Whether a unit's refresh sends an image that its update wrote there.
 bool writes_refresh(const Workload& work, std::size_t unit);
 
-/// Refers to what it is made of. The options' offload is to what the cluster knows of.
+/// Refers to the objects that it is made of. The options' offload is to memory that the cluster
+/// describes.
 class UpdateCosts {
  public:
   UpdateCosts(const Workload& work, const Cluster& cluster);
@@ -43,7 +44,7 @@ class UpdateCosts {
 /// One rank's way to the host and its part of it.
 struct HostRates {
   double link = 0;    ///< bytes/s, each direction
-  double memory = 0;  ///< bytes/s, read + written, whoever does: the processors or the link
+  double memory = 0;  ///< bytes/s, read + written, by the processors or by the link
 };
 
 /// Bytes that the optimizer keeps for a parameter beside its master weight.

@@ -10,7 +10,7 @@
 
 namespace zeropp::plan {
 
-/// A run whose time is asked for. Refers to what it is made of.
+/// A run whose time is asked for. Refers to the objects that it is made of.
 struct Workload {
   const config::TrainConfig& config;  ///< resolved
   const comm::Topology& topology;     ///< uniform

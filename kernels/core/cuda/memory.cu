@@ -47,7 +47,8 @@ void copy(ConstView source, View destination, StreamHandle stream) {
                               stream_of(stream)));
 }
 
-/// Eight values a thread and turn; a ragged tail, or arrays that are not aligned to 16 bytes, one.
+/// Eight values per thread and turn; one value in a ragged tail, and in arrays that are not aligned
+/// to 16 bytes.
 template <class From, class To>
 struct Convert {
   const From* from;

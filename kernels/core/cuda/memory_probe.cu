@@ -1,5 +1,5 @@
 // The passes of the memory probe on the GPU. Copies and writes are the driver's; reading takes 16
-// bytes a thread and turn, four of them in flight.
+// bytes per thread and turn, four of them in flight.
 #include <stdexcept>
 
 #include "kernels/core/cuda/launch.cuh"

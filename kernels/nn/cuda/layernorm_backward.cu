@@ -48,7 +48,7 @@ constexpr unsigned kArrays = 3;  ///< of a row: dy, x, and dx where it is added 
 
 /// blockDim.x threads are a group, blockDim.y groups a block. A thread copies, reads and overwrites
 /// packs of its own alone, so that the copies need no barrier. Shared memory: kStages * kArrays *
-/// kPacks of 16 bytes a thread.
+/// kPacks of 16 bytes per thread.
 template <class T, int kPacks>
 __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Backward<T> a) {
   constexpr int W = kPack<T>;

@@ -197,7 +197,7 @@ struct ChunkMoment {
       wide[turn][k] = moment_value(map, scale, (words[turn] >> (8 * k)) & 0xFFU);
     }
   }
-  /// What is not there counts as 0 in its block.
+  /// Sets elements past the end to 0: they count as 0 in their block.
   template <bool Whole>
   __device__ __forceinline__ void clear_rest(const ChunkPlace& place, unsigned turn) {
     if constexpr (!Whole) {

@@ -67,7 +67,7 @@ class NcclCommunicator final : public Communicator {
             StreamHandle caller);
   void send_to_others(const char* operation, std::span<const Send> sends,
                       std::span<const Receive> receives);
-  /// Enqueues any collective but all-to-all, of `count` elements a part, on the first lane.
+  /// Enqueues any collective but all-to-all, of `count` elements per part, on the first lane.
   [[nodiscard]] ncclResult_t enqueue(const NativeCall& call, std::size_t count, ncclComm_t comm);
   /// Counts the bytes of one message of `bytes` to every other rank.
   void count_to_others(std::size_t bytes, Bytes& sent) const;

@@ -95,7 +95,7 @@ class NcclHandle {
   /// be queued after the work of another. `cause` is the error that they are ended for; it is
   /// printed where they cannot be ended, since it cannot be thrown then.
   static void abort(std::span<NcclHandle* const> handles, const std::string& cause) noexcept;
-  /// What ends the communicators of `handles`, which do not have them any more.
+  /// Takes the communicators of `handles` over, and returns the operations that end them.
   [[nodiscard]] static ForcedEnd forced_end(std::span<NcclHandle* const> handles,
                                             const std::string& cause);
   /// The error to throw, after this handle and all that live were aborted.

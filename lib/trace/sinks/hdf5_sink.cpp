@@ -105,7 +105,7 @@ void write_document(hid_t file, const Document& document) {
   write_attribute(file, {"complete", std::uint64_t{1}});
 }
 
-/// Throws when what was read back is not what was written.
+/// Throws when the data read back differs from the data written.
 void compare(const Packed& expected, hid_t stored_type, hsize_t stored_count,
              const std::vector<std::byte>& stored, const std::string& name,
              const std::string& file) {

@@ -1,8 +1,8 @@
 // The sum of gradient shards over shard groups (MiCS, hybrid sharding), once a step: every rank has
 // the sum of its shard over its own group; the ranks with the same shard in all groups, its
 // replicas, reduce-scatter it by bucket and all-gather the sums, both in the codec of the hop
-// across nodes. All replicas end with the same bits. Nothing is sent in another type than weights:
-// without a codec as the compute dtype. A bucket of one segment that the replicas divide is reduced
+// across nodes. All replicas end with the same bits. All values travel in the type of weights:
+// without a codec in the compute dtype. A bucket of one segment that the replicas divide is reduced
 // where it lies, others are packed. Owns plans; the engine lends all memory. Source: MiCS (arXiv
 // 2205.00119), section 3.4, "2-hop gradient synchronization".
 #pragma once
@@ -47,8 +47,8 @@ class ReplicaReduce {
               const collective::Run& run);
 
  private:
-  /// Places of a bucket while it is reduced: its own shard's memory, or an image that it is packed
-  /// in; after that, the sum of the part that this rank adds up.
+  /// Places of a bucket while it is reduced. `full`: the image that it is packed in, or its own
+  /// shard's memory. `sum`: the part that this rank adds up, in the image after a packed bucket.
   struct Places {
     View full;
     View sum;

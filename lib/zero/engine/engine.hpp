@@ -102,12 +102,12 @@ class Engine {
   /// steps.
   void set_weights(const ReadSlice& read) { state_.set_weights(read); }
   [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
-  /// Goes on with another loss scale, between steps; what error feedback keeps follows.
+  /// Continues with another loss scale, between steps; the errors of error feedback follow.
   void set_loss_scale(const LossScale::State& state) { step_.set_loss_scale(state); }
   /// Errors that error feedback keeps, in the device's memory; valid until the next step. Empty
   /// without error feedback. Waits for the work on them.
   [[nodiscard]] std::vector<NamedState> error_feedback() const { return state_.error_feedback(); }
-  /// What is decided before the first step.
+  /// Plan of a step, which is made before the first step.
   [[nodiscard]] const StepPlan& plan() const { return plan_.step; }
   /// Memory of the engine's state, of its arena, and of the model itself.
   [[nodiscard]] std::vector<MemoryReport> memory() const;

@@ -15,7 +15,7 @@ class FileCounters {
   FileCounters(std::vector<const AsyncFile*> files, trace::Recorder& recorder);
 
   void begin_step() { before_ = totals(); }
-  /// Adds what was transferred since begin_step().
+  /// Adds the transfers since begin_step().
   void end_step();
 
  private:

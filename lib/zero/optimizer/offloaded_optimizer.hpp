@@ -64,7 +64,7 @@ class OffloadedOptimizer {
   /// wait_for_files().
   void update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,
               const Stream& stream);
-  /// The unit's weights are made from its master, for what is enqueued on `stream` from now on.
+  /// Makes the unit's weights from its master, for work that is enqueued on `stream` from now on.
   void make_weights(std::size_t unit, const Stream& stream);
   /// Returns when all that goes to files is there. Throws Error(io).
   void wait_for_files();

@@ -1,5 +1,5 @@
 // Assigns offsets in one arena to allocations whose order is known: first fit, 256-byte granules.
-// Memory is freed by operations; whoever gets it next must wait for them, since streams run apart.
+// Operations free memory; the next user of the memory must wait for them, since streams run apart.
 #pragma once
 
 #include <cstddef>

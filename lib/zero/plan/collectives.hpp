@@ -1,8 +1,8 @@
-// The collectives of weights and gradients: which there are, what each one is asked for, which
-// operation of a schedule runs it, and what it moves and takes. One walk over them serves whoever
-// describes them, makes their runners or measures what they lose; a planner costs the one of an
-// operation. Pure functions of resolved options ("auto" nowhere), and values. Runners have the
-// numbers of the descriptions, since both are made of one plan.
+// The collectives of weights and gradients: the list of them, the plan of each one, the operation
+// of a schedule that runs it, its traffic and its workspace. One walk over them serves the code
+// that describes them, that makes their runners, and that measures their losses; a planner costs
+// the collective of an operation. Pure functions of resolved options ("auto" nowhere), and values.
+// Runners have the numbers of the descriptions, since both are made of one plan.
 #pragma once
 
 #include <array>
@@ -175,7 +175,8 @@ inline bool is_packed(const Bucket& bucket) { return bucket.segments.size() > 1;
 std::size_t packing_bytes(const std::vector<UnitPartition>& units, const Bucket& bucket,
                           std::size_t shards);
 /// Bytes of the image that a bucket is packed in for its sum over the shard groups, of `part`
-/// elements a replica; 0 where it is summed where it lies: one segment, which the replicas divide.
+/// elements per replica; 0 where it is summed where it lies: one segment, which the replicas
+/// divide.
 std::size_t replica_packing_bytes(const Bucket& bucket, std::size_t shard_groups, std::size_t part);
 
 /// Error feedback that the options ask for; nothing without it.

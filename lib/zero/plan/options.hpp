@@ -77,10 +77,10 @@ struct AdaptiveBitsOptions {
 enum class CopyDtype : std::uint8_t { compute, fp32 };
 constexpr auto enum_names(CopyDtype) { return name_table("compute", "fp32"); }
 
-/// Weight differences: with qwZ, what a step sends of the weights is how they differ from a copy,
-/// and whoever holds the copy adds it. At stage 3 every node holds one, hpZ's over the ranks of a
-/// node; in nodes of one rank, where hpz_partition_size is 1, that rank's. At stages 1 and 2 every
-/// rank does: its resident weights.
+/// Weight differences: with qwZ, a step sends the differences of the weights from a copy, and every
+/// holder of the copy adds them. At stage 3 every node holds a copy: hpZ's, over the ranks of a
+/// node, or in nodes of one rank, where hpz_partition_size is 1, that rank's. At stages 1 and 2
+/// every rank holds a copy: its resident weights.
 struct WeightDifferenceOptions {
   bool enabled = false;
   codec::CodecSpec codec{"int4", 128, {}};  ///< of the differences

@@ -143,7 +143,7 @@ struct BucketMemory {
   std::size_t replica_gather_workspace = 0;
 };
 
-/// A ZeRO stage as a preset: what is sharded.
+/// A ZeRO stage as a preset: the state that is sharded.
 struct StagePreset {
   bool shard_optimizer;
   bool shard_gradients;
