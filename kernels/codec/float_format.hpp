@@ -42,7 +42,7 @@ struct FloatFormat {
   }
 };
 
-/// One bf16 scale a block of any size.
+/// One bf16 scale per block of any size.
 template <int kExponentBits, int kMantissaBits, std::uint32_t kLargestCode>
 struct ScaledFloatFormat
     : FloatFormat<kExponentBits, kMantissaBits, kLargestCode, ScaledToLargest> {

@@ -1,4 +1,4 @@
-// NVFP4: E2M1 elements in blocks of 16, an E4M3 scale a block, and an fp32 scale an image that
+// NVFP4: E2M1 elements in blocks of 16, an E4M3 scale per block, and an fp32 scale per image that
 // makes the largest magnitude of the image the largest element times the largest block scale:
 //   image scale  g = max|x| / (6 * 448) over the blocks that are finite; 0 where it would be
 //   subnormal block scale  s = E4M3(max|x| / (6 g)), nearest even; 0 where s * g would be subnormal

@@ -1,8 +1,8 @@
-// Bytes and memory of the candidates of a search: what PlannedRun has of each, in a small share of
-// the time. Parts of a plan are made once for all candidates with the same options, but for those
-// that the part does not read: the key of a part is its options, without these. Units and buckets
-// that are alike are described once. A step of many micro-steps is folded from one of two: each
-// further one repeats the second, but where weights stay gathered (stage3_max_reuse_distance).
+// Bytes and memory of the candidates of a search: the same numbers as PlannedRun's, in a small
+// share of the time. Parts of a plan are made once for all candidates with the same options, but
+// for those that the part does not read: the key of a part is its options, without these. Units and
+// buckets that are alike are described once. A step of many micro-steps is folded from one of two:
+// each further one repeats the second, but where weights stay gathered (stage3_max_reuse_distance).
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct CandidatePlan {
   double over_link = 0;
 };
 
-/// One thread at a time.
+/// Used by one thread at a time.
 class CandidatePlans {
  public:
   /// `topology` is uniform.
@@ -70,7 +70,7 @@ class CandidatePlans {
   std::vector<zero::Layer> layers_;
   Parts<Weights> weights_;
   Parts<Reductions> reductions_;
-  /// By all sizes that a schedule reads, of which many candidates have the same.
+  /// By all sizes that a schedule reads; many candidates have the same sizes.
   std::map<std::vector<std::size_t>, Parts<zero::StepPlan>> schedules_;
 };
 

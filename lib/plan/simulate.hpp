@@ -28,7 +28,7 @@ struct Stage {
   double beside_share = 0;
 };
 
-/// One after the other.
+/// Stages of an operation, one after the other.
 class Stages {
  public:
   /// Parts that take no time are left out. Throws std::length_error beyond the few that an
@@ -47,27 +47,28 @@ class Stages {
 struct OpCost {
   Stages start;   ///< on the operation's stream
   Stages finish;  ///< of a collective, on the stream that it ends on
-  /// That a collective is cut into, one after the other: while one is in `finish`, the next is in
-  /// `start`. The stages are those of one.
+  /// Pieces that a collective is cut into, one after the other: while one is in `finish`, the next
+  /// is in `start`. The stages are those of one piece.
   std::size_t pieces = 1;
 };
 
 /// How concurrent parts share the resources.
 struct Sharing {
-  /// By resource: how many parts of demand 1 run as fast as alone; more share the whole evenly, but
-  /// for those that want less than an even share. 1 or more.
+  /// By resource: how many parts of demand 1 run as fast as alone, at least 1. More parts share the
+  /// width evenly, except parts that want less than an even share.
   std::array<double, kResources> width{1, 1, 1, 1, 1, 1, 1};
-  /// By resource: what a part takes of its pool's width that runs as fast as alone; above 0, at
-  /// most that width.
+  /// By resource: the share of its pool's width that a part takes when it runs as fast as alone;
+  /// above 0, at most that width.
   std::array<double, kResources> demand{1, 1, 1, 1, 1, 1, 1};
-  /// By resource: the one whose width its parts share with those that it has itself.
+  /// By resource: the resource whose width its parts share with that resource's own parts.
   std::array<Resource, kResources> pool{Resource::gpu,   Resource::node_links, Resource::node_links,
                                         Resource::rails, Resource::host,       Resource::host_link,
                                         Resource::none};
-  /// By resource: what a part there takes from the GPU while it runs, 0 to 1, once however many. A
-  /// part beside on other links takes its share of both, and counts with the larger.
+  /// By resource: the share of the GPU that its parts take while they run, 0 to 1, the same for one
+  /// part and for many. A part that also occupies other links takes its share of both, and counts
+  /// with the larger one.
   std::array<double, kResources> gpu_share{};
-  /// Seconds that a kernel of another stream waits for those of layers, which hold all
+  /// Seconds that a kernel of another stream waits for the kernels of layers, which hold all
   /// multiprocessors until they end.
   double kernel_wait = 0;
 };
@@ -83,8 +84,8 @@ struct Timeline {
   std::vector<Span> spans;  ///< by operation
   double seconds = 0;       ///< from the first begin to the last end
   double compute = 0;       ///< the compute stream works on the GPU
-  /// It does not, while this is busy, the slowest kind that is: rails before the host, its links,
-  /// links of the node and kernels. `none`: latencies.
+  /// By resource: seconds in which compute waits and this is the slowest busy resource: rails
+  /// before the host, its links, links of the node and kernels. `none`: latencies.
   std::array<double, kResources> exposed{};
   std::array<double, kResources> busy{};
 

@@ -1,7 +1,7 @@
-// Sums over images of 4-bit codes of SymmetricInt in integers, by dp2a: two images an instruction,
+// Sums over images of 4-bit codes of SymmetricInt in integers, by dp2a: two images per instruction,
 // a third of the instructions of sums in fp32. symmetric_int_sums.hpp says when they have the same
-// bits. Codes of 8 bits have no such sums: those in fp32 keep up with the memory, measured 82 to
-// 90 % of a copy's bandwidth on an H200, where sums in integers spilled registers and had 77 to 81.
+// bits. Codes of 8 bits have no such sums: sums in fp32 keep up with the memory (82 to 90 % of a
+// copy's bandwidth on an H200), while sums in integers spilled registers (77 to 81 %).
 #pragma once
 
 #include <cstddef>

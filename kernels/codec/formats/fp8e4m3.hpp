@@ -1,5 +1,5 @@
 // 8-bit floating point with 3 mantissa bits and a largest value of 448 (E4M3 of
-// the OCP 8-bit specification), one bf16 scale a block.
+// the OCP 8-bit specification), one bf16 scale per block.
 #pragma once
 
 #include <string_view>

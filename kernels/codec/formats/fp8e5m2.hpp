@@ -1,5 +1,5 @@
 // 8-bit floating point with 2 mantissa bits and a largest value of 57344 (E5M2
-// of the OCP 8-bit specification), one bf16 scale a block.
+// of the OCP 8-bit specification), one bf16 scale per block.
 #pragma once
 
 #include <string_view>

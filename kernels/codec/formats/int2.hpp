@@ -1,4 +1,4 @@
-// Symmetric 2-bit integers with one bf16 scale a block.
+// Symmetric 2-bit integers with one bf16 scale per block.
 #pragma once
 
 #include <string_view>

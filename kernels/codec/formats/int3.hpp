@@ -1,4 +1,4 @@
-// Symmetric 3-bit integers with one bf16 scale a block, in planes of 2 and 1 bits.
+// Symmetric 3-bit integers with one bf16 scale per block, in planes of 2 and 1 bits.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Symmetric 4-bit integers with one bf16 scale a block: the default for gradients (qgZ, paper
+// Symmetric 4-bit integers with one bf16 scale per block: the default for gradients (qgZ, paper
 // section 3.3).
 #pragma once
 

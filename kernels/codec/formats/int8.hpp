@@ -1,4 +1,4 @@
-// Symmetric 8-bit integers with one bf16 scale a block: the default for weights (qwZ, paper
+// Symmetric 8-bit integers with one bf16 scale per block: the default for weights (qwZ, paper
 // section 3.1).
 #pragma once
 

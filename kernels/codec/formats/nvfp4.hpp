@@ -1,5 +1,5 @@
-// NVFP4: E2M1 elements in blocks of 16 with an E4M3 scale each, and one fp32 scale an image. Behind
-// payload and block scales an image has 16 bytes more: the fp32 scale, and zeros.
+// NVFP4: E2M1 elements in blocks of 16 with an E4M3 scale each, and one fp32 scale per image. After
+// the payload and the block scales an image has 16 bytes more: the fp32 scale, and zeros.
 #pragma once
 
 #include <algorithm>

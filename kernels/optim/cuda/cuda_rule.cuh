@@ -31,7 +31,7 @@ __device__ __forceinline__ void update_piece(const GradientScale& scale,
   constexpr unsigned kTurns = kLoads / (2 + sizeof...(State));
   const float* const gradient = global(piece.gradient);
   float* const weight = global(piece.weight);
-  // One more than there are: an array of none does not exist.
+  // One extra element: C++ has no zero-length arrays.
   float* const state[sizeof...(State) + 1] = {global(static_cast<float*>(piece.state[State]))...,
                                               nullptr};
   const float decay = piece.decay ? c.decay : Update::no_decay;

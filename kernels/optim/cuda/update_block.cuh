@@ -12,12 +12,13 @@ namespace zeropp::optim::cuda_ops {
 
 inline constexpr unsigned kUpdateThreads = 256;
 inline constexpr unsigned kUpdateBlocks =
-    4;                                 ///< resident on a multiprocessor: 64 registers a thread
+    4;                                 ///< resident on a multiprocessor: 64 registers per thread
 inline constexpr unsigned kLoads = 8;  ///< of 16 bytes that a thread has in flight
 
 static_assert(sizeof(UpdatePiece) == 72);
 
-/// In place of a 16-bit type: UpdatePiece::narrow is a place in shared memory for the fp32 weights.
+/// Stands for a 16-bit type where UpdatePiece::narrow is a place in shared memory for the fp32
+/// weights.
 struct InTile {};
 
 /// Alignment of four weights that follow, in bytes.

@@ -1,5 +1,5 @@
-// Reads attributes and columns back from a file that somebody else may have made: what is no trace,
-// or larger than any trace is, is refused with a reason. One thread.
+// Reads attributes and columns back from a file that another program may have made: a file that is
+// no trace, or larger than any trace, is refused with a reason. One thread.
 #pragma once
 
 #include <filesystem>

@@ -91,15 +91,15 @@ class Engine {
   /// Makes `memory` as large as state() needs it, before the work begins.
   void reserve_state(Buffer& memory) const { state_.reserve(memory); }
   [[nodiscard]] StepCounts steps() const { return progress_.steps; }
-  /// Goes on from a state that any number of ranks saved, at any stage, and returns what of it
-  /// this run could use. Called before the first step, with adaptive bits after prepare(). `read`
-  /// fills the given memory with a slice of the saved arrays, `has` says which arrays there are.
-  /// The loss scale is the saved one where both runs have a dynamic one, else that of this run.
-  /// Without `has`, master weights and moments alone are read, the moments in this run's form, and
-  /// error feedback begins anew.
+  /// Resumes from a state that any number of ranks saved, at any stage, and returns which parts of
+  /// it this run could use. Called before the first step, with adaptive bits after prepare().
+  /// `read` fills the given memory with a slice of the saved arrays, `has` says which arrays there
+  /// are. The loss scale is the saved one where both runs have a dynamic one, else that of this
+  /// run. Without `has`, master weights and moments alone are read, the moments in this run's form,
+  /// and error feedback begins anew.
   Restored restore(const SavedProgress& saved, const ReadSlice& read, const HasSlice& has = {});
-  /// Goes on with other weights: reads "UNIT/master" only. Called before the first step or between
-  /// steps.
+  /// Continues with other weights: reads "UNIT/master" only. Called before the first step or
+  /// between steps.
   void set_weights(const ReadSlice& read) { state_.set_weights(read); }
   [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
   /// Continues with another loss scale, between steps; the errors of error feedback follow.

@@ -39,7 +39,7 @@ class CodecTable {
   /// `options` are resolved. Throws Error(usage) for an entry that fits no unit.
   CodecTable(const Options& options, const std::vector<Unit>& units);
 
-  /// All that `unit` takes in some step, each once: `none` alone without qwZ or qgZ.
+  /// All codecs that `unit` takes in some step, each once: `none` alone without qwZ or qgZ.
   [[nodiscard]] const std::vector<codec::CodecSpec>& weights(std::size_t unit) const {
     return units_[unit].weights;
   }
@@ -49,8 +49,8 @@ class CodecTable {
   /// Codecs in force in the step after `step` others, and in evaluations before it. Adaptive values
   /// have index 0.
   [[nodiscard]] CodecChoice at(std::uint64_t step) const;
-  /// Whether what the step after `step` others sends, with weight differences, are whole weights,
-  /// whatever the copies hold. Weights after as many steps go the same way at every stage.
+  /// Whether the step after `step` others sends whole weights, with weight differences, whatever
+  /// the copies hold. Weights after as many steps go the same way at every stage.
   [[nodiscard]] bool refreshes_at(std::uint64_t step) const {
     const std::uint64_t taken = step + steps_ahead_;  // of the weights that are sent
     return taken == 0 || (refresh_interval_ > 0 && taken % refresh_interval_ == 0);

@@ -38,7 +38,7 @@ inline constexpr double kLargestLossScale = 0x1p64;
 
 class LossScale {
  public:
-  /// All that changes: what a checkpoint keeps.
+  /// State that changes, which a checkpoint keeps.
   struct State {
     double scale = 1;
     std::uint64_t overflows_left = 1;  ///< until the scale is halved, that one included

@@ -1,5 +1,6 @@
-// All that is decided before the first step: the schedules, for every state that a step can find,
-// and what they move and take. Made once, from the options and the workspaces of the collectives.
+// Plan made before the first step: the schedules, for every state that a step can find, their
+// traffic and their memory. It is made once, from the options and the workspaces of the
+// collectives.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace zeropp::zero {
 
-/// One schedule for each state in which it can find hpZ's secondary shards.
+/// One schedule for each state in which a step can find hpZ's secondary shards.
 struct BySecondary {
   Schedule stale;    ///< they hold other weights than the current ones, or there are none
   Schedule current;  ///< they hold the current weights
