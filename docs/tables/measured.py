@@ -192,7 +192,7 @@ ALWAYS = 1e13  # bytes/s: pays with every link that was tried
 
 
 def break_even(programs):
-    """Gbit/s a GPU between 16 nodes below which each part pays."""
+    """Gbit/s per GPU between 16 nodes: each part pays below its value."""
     rows = []
     for model, (layers, width, heads, sequence, batch, recompute) in BREAK_EVEN.items():
         told = programs.plan("breakeven", "--cluster", programs.root / "inputs" / "clusters" / "h200-dgx.json", "--nodes", 16, "--num-layers", layers,
@@ -200,14 +200,14 @@ def break_even(programs):
                              "--backend", "cuda", "--vocab-size", 50257, *["--recompute-activations"] * recompute)["break_even"]
         rates = dict(zip(told["feature"], told["gpu_rate"]))
         rows.append([model, *("always" if rates[part] >= ALWAYS else f"{8 * rates[part] / 1e9:,.0f}" for part in ("qwZ", "hpZ", "qgZ", "all"))])
-    return markdown.table(["model, tokens a GPU", "qwZ", "hpZ", "qgZ", "all"], rows, right=range(1, 5))
+    return markdown.table(["model, tokens per GPU", "qwZ", "hpZ", "qgZ", "all"], rows, right=range(1, 5))
 
 
 def savings(programs):
     """What `zpp_plan savings --table` prints."""
     rows = [[row["codec"], f"{row['bytes_per_value']:.4f}", f"{row['scale_overhead']:.2%}", f"{row['bytes_per_step']:.4f}",
              f"{row['reduction_fp32']:.2f}x", f"{row['reduction_16bit']:.2f}x"] for row in programs.plan("savings", "--table")["rows"]]
-    return markdown.table(["codec", "bytes a value", "scales over codes", "bytes a step", "vs fp32 (8)", "vs 16 bit (4)"], rows, right=range(1, 6))
+    return markdown.table(["codec", "bytes per value", "scales over codes", "bytes per step", "vs fp32 (8)", "vs 16 bit (4)"], rows, right=range(1, 6))
 
 
 SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict"]

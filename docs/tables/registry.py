@@ -18,7 +18,7 @@ def codecs(programs):
         each = codec["bits"] / 8 + codec["scale_bytes"] / block
         sizes = ["as in memory", "as in memory"] if codec["name"] == "none" else [codec["bits"], f"{each:.4f}"]
         rows.append([f"`{codec['name']}`", sizes[0], blocks, "-" if block == 1 else block, sizes[1], codec["summary"]])
-    return markdown.table(["name", "bits", "blocks", "default block", "bytes a value", "what it is"], rows, right=(1, 2, 3, 4))
+    return markdown.table(["name", "bits", "blocks", "default block", "bytes per value", "what it is"], rows, right=(1, 2, 3, 4))
 
 
 def algorithms(operation):

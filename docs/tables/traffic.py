@@ -14,7 +14,7 @@ QGZ = ["--zero-quantized-gradients"]
 DIFFERENCES = [*QWZ, *HPZ, *QGZ, "--weight-differences"]
 
 ACROSS = (NODES - 1) / NODES
-INT8 = 1 + 2 / 256  # bytes a value: codes and a bf16 scale a block
+INT8 = 1 + 2 / 256  # bytes per value: codes, and a bf16 scale per block
 INT4 = 0.5 + 2 / 128
 TOLERANCE = 0.001  # of what padding adds to the closed form
 
@@ -67,11 +67,11 @@ def stages(programs):
                 2: "gradients reduced, weights gathered", 3: "weights gathered twice, gradients reduced"}[stage]
         state = plan.memory("master", "moments", "gradient_shard", "compute_shard", "resident_weights", "local_gradients")
         rows.append([stage, sent, agreed(full * (3 if stage in (0, 3) else 2), plan.sent()), f"{state:.1f}"])
-    return markdown.table(["stage", "what a step sends", "GB out of a node", "GiB of state a GPU"], rows, right=(2, 3))
+    return markdown.table(["stage", "what a step sends", "GB out of a node", "GiB of state per GPU"], rows, right=(2, 3))
 
 
 def gathers(programs, flags, formulas):
-    """Rows of the two gathers and the reduction, with `formulas`: (words, bytes a parameter) each."""
+    """Rows of the two gathers and the reduction, with `formulas`: (words, bytes per parameter) each."""
     plan = Plan(programs, *flags)
     billions = plan.parameters() / 1e9 * ACROSS
     planned = [plan.sent("all_gather", "forward"), plan.sent("all_gather", "backward"), plan.sent("reduce_scatter")]
@@ -149,7 +149,7 @@ def micro_steps(programs):
         agreed(6 * count * billions, plain.sent())
         rows.append([count, f"{plain.sent():.2f}", agreed((INT8 + count * INT4) * billions, all_parts.sent()),
                      f"{plain.sent() / all_parts.sent():.2f}x"])
-    return markdown.table(["micro-steps a step", "ZeRO-3, GB out of a node", "ZeRO++", "less"], rows, right=(0, 1, 2, 3))
+    return markdown.table(["micro-steps per step", "ZeRO-3, GB out of a node", "ZeRO++", "less"], rows, right=(0, 1, 2, 3))
 
 
 def partitions(programs):
@@ -158,7 +158,7 @@ def partitions(programs):
     for size in (8, 16, 32):
         plan = Plan(programs, "--zero-hpz-partition-size", size)
         rows.append([size, agreed(2 * plan.parameters() / size / 2**30, plan.memory("secondary")), f"{plan.sent(phase='backward', purpose='weights_secondary'):.2f}", f"{plan.sent():.2f}"])
-    return markdown.table(["ranks that hold one copy", "GiB a GPU", "backward gathers, GB out of a node", "step"], rows, right=(0, 1, 2, 3))
+    return markdown.table(["ranks that hold one copy", "GiB per GPU", "backward gathers, GB out of a node", "step"], rows, right=(0, 1, 2, 3))
 
 
 def places(programs):
@@ -171,7 +171,7 @@ def places(programs):
         copy = 2 * plan.parameters() / GPUS / 2**30
         host = plan.memory("offloaded_secondary")
         rows.append([name, f"{plan.on_gpu():.2f}", agreed(copy if "cpu" in flags else 0, host), f"{plan.sent():.2f}"])
-    return markdown.table(["configuration", "GiB a GPU", "GiB of the host for each GPU", "GB out of a node"], rows, right=(1, 2, 3))
+    return markdown.table(["configuration", "GiB per GPU", "GiB of the host for each GPU", "GB out of a node"], rows, right=(1, 2, 3))
 
 
 def less_memory(programs):
@@ -190,7 +190,7 @@ def less_memory(programs):
         saved = plain.on_gpu() - plan.on_gpu()
         host = plan.memory(*(row["name"] for row in plan.rows("memory") if row["name"].startswith("offloaded_")))
         rows.append([f"`{' '.join(flags)}`", words, f"{saved:.2f}" if each is None else agreed(each * parameters, saved), f"{host:.2f}"])
-    return markdown.table(["option", "saves, in bytes", "GiB less a GPU", "GiB of the host for each GPU"], rows, right=(2, 3))
+    return markdown.table(["option", "saves, in bytes", "GiB less per GPU", "GiB of the host for each GPU"], rows, right=(2, 3))
 
 
 def feedback(programs):
@@ -202,7 +202,7 @@ def feedback(programs):
         known = {row["name"] for row in plain.rows("memory")}
         added = plan.memory(*(row["name"] for row in plan.rows("memory") if row["name"] not in known))
         rows.append([f"`{hops}`", f"`{dtype}`", f"{added:.1f}", f"{added * 2**30 / plan.parameters():.2f}"])
-    return markdown.table(["hops", "kept in", "GiB a GPU", "bytes a parameter"], rows, right=(2, 3))
+    return markdown.table(["hops", "kept in", "GiB per GPU", "bytes per parameter"], rows, right=(2, 3))
 
 
 TABLES = {"stages": stages, "places": places, "less-memory": less_memory, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts, "differences": differences,
