@@ -65,7 +65,7 @@ class Picture:
             if kind in STARTED:
                 last = self.add(op, op["ends_on"], max(first.end, self.free[op["ends_on"]]), LENGTH.get(kind, 1.6))
                 self.events.append((first, last))
-            # Of each other stream the latest operation: the event of that one is behind those of all before it.
+            # The latest operation of each other stream suffices: its event follows those of all operations before it.
             latest = {}
             for box in (placed[i][1] for i in op["waits_on"]):
                 if box.stream != stream and box.end > latest.setdefault(box.stream, box).end:

@@ -1,4 +1,4 @@
-"""What a rank holds at each stage of ZeRO, four ranks side by side."""
+"""The state that a rank holds at each stage of ZeRO, four ranks side by side."""
 
 import svg
 

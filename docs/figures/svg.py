@@ -4,7 +4,7 @@ import pathlib
 import sys
 from xml.sax.saxutils import escape
 
-# What is stored or sent in 16 bits or more, in few bits, kept beside, and what does not travel.
+# Fills: values in 16 bits or more, values in few bits, values kept beside them, and values that are not sent.
 FULL, CODED, KEPT, QUIET = "#7fa8d9", "#f2b15c", "#9ccb8f", "#eceff3"
 INK, LINE = "#1d2733", "#5a6675"
 FONT = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif"

@@ -1,4 +1,4 @@
-"""Who says how many bytes were sent: four that share no code, and one number."""
+"""Four counts of the bytes sent, which share no code and give one number."""
 
 import svg
 
