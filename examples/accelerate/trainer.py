@@ -15,7 +15,7 @@ except ModuleNotFoundError as missing:
 
 
 class Compress(TrainerCallback):
-    """Called behind the Trainer's accelerator.prepare(), which calls fully_shard(), and before the first forward."""
+    """Called after the Trainer's accelerator.prepare(), which calls fully_shard(), and before the first forward."""
 
     def __init__(self, **options):
         self.options = options
