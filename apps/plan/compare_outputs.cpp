@@ -54,7 +54,7 @@ std::string table_of(const Comparison& comparison, const Compared& about) {
   const bool timed = about.cluster != nullptr;
   const bool in_turn = timed && about.all.gradient_accumulation_steps > 1;
   std::vector<std::string> header{"step of", fmt::format("{} out of a node", sent.name), "factor",
-                                  fmt::format("{} a GPU", held.name)};
+                                  fmt::format("{} per GPU", held.name)};
   if (about.memory > 0) header.push_back(fmt::format("{} left", held.name));
   if (timed) header.insert(header.end(), {"step ms", "speed-up", "pays below"});
   header.emplace_back("DeepSpeed");

@@ -310,7 +310,7 @@ class Numbers(Case):
     def test_what_is_left_of_the_memory_is_said(self):
         result, rows = self.compared(*JOB, *SOLD)
         for row, cells in zip(rows.values(), self.table(result).values(), strict=True):
-            held, left = float(cells["GiB a GPU"]), float(cells["GiB left"])
+            held, left = float(cells["GiB per GPU"]), float(cells["GiB left"])
             self.assertAlmostEqual(held, row["memory"] / 2**30, delta=0.001)
             self.assertAlmostEqual(held + left, 79.2, delta=0.1)
         # The limit that search takes, also without a cluster.
