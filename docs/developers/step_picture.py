@@ -81,7 +81,7 @@ class Picture:
         return box
 
     def lives(self):
-        """What lies in the arena: (text, colour, offset, bytes, begin, end)."""
+        """Memory in the arena: (text, colour, offset, bytes, begin, end)."""
         ops = self.plan["gradients"]
         for number, op in enumerate(ops):
             first, last = self.gradients[number]

@@ -97,7 +97,7 @@ def beside_fsdp2(programs, link=None):
 
 
 def plugin(programs):
-    """What the plug-in makes of FSDP2 between two emulated nodes: of two GPUs each, and of one."""
+    """FSDP2 with the plug-in between two emulated nodes: of two GPUs each, and of one."""
     names = {"fsdp2": "FSDP2", "hybrid": "FSDP2, hybrid sharding", "plugin-lanes": "zeropp.torch, no codec",
              "plugin-both-torch": "zeropp.torch, both codecs, PyTorch's process groups", "plugin-both": "zeropp.torch, both codecs", "plugin-both-hpz": "zeropp.torch, both codecs and FSDP2's hpZ",
              "qwz-qgz": "zpp_train, both codecs", "all": "zpp_train, all of ZeRO++"}
@@ -204,7 +204,7 @@ def break_even(programs):
 
 
 def savings(programs):
-    """What `zpp_plan savings --table` prints."""
+    """The table of `zpp_plan savings --table`."""
     rows = [[row["codec"], f"{row['bytes_per_value']:.4f}", f"{row['scale_overhead']:.2%}", f"{row['bytes_per_step']:.4f}",
              f"{row['reduction_fp32']:.2f}x", f"{row['reduction_16bit']:.2f}x"] for row in programs.plan("savings", "--table")["rows"]]
     return markdown.table(["codec", "bytes per value", "scales over codes", "bytes per step", "vs fp32 (8)", "vs 16 bit (4)"], rows, right=range(1, 6))

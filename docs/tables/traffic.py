@@ -20,7 +20,7 @@ TOLERANCE = 0.001  # of what padding adds to the closed form
 
 
 class Plan:
-    """What zpp_plan says of one configuration."""
+    """The answer of zpp_plan for one configuration."""
 
     def __init__(self, programs, *flags, nodes=NODES, gpus=GPUS, model=MODEL):
         self.plan = programs.plan("--nodes", nodes, "--ranks-per-node", gpus, *model, *flags)
@@ -141,7 +141,7 @@ def parts(programs):
 
 
 def micro_steps(programs):
-    """What several micro-steps change: the secondary copy serves the forward passes after the first, too."""
+    """Bytes with several micro-steps: the secondary copy serves the forward passes after the first, too."""
     rows = []
     for count in (1, 2, 4):
         plain, all_parts = (Plan(programs, *flags, "--gradient-accumulation-steps", count) for flags in ([], QWZ + HPZ + QGZ))
@@ -175,7 +175,8 @@ def places(programs):
 
 
 def less_memory(programs):
-    """What each option saves of a GPU, alone beside ZeRO-3 with hpZ that keeps all activations; bytes of what it leaves to the host."""
+    """Memory of a GPU that each option saves, beside ZeRO-3 with hpZ that keeps all activations; bytes that it leaves to
+    the host."""
     model = [word for word in MODEL if word != "--recompute-activations"]
     plain = Plan(programs, *HPZ, model=model)
     parameters, ranks = plain.parameters() / 2**30, NODES * GPUS

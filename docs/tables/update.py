@@ -28,7 +28,7 @@ PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n\n)(.*?)(\n\n<!-- end -->)", re.
 
 
 class Programs:
-    """What the programs of a build answer, each question once."""
+    """Answers of the programs of a build, each question asked once."""
 
     def __init__(self, folder, root=DOCS.parent):
         self.folder, self.root, self.known = pathlib.Path(folder).resolve(), root, {}

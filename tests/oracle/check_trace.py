@@ -258,7 +258,7 @@ class CheckTrace(unittest.TestCase):
                         f"step {step}: loss_scale is 4.0", CASES["fp16 that halves"])
             self.change(lambda _, groups, step=step: groups["steps"]["loss_scale"].__setitem__(step, 65536.0),
                         f"step {step}: loss_scale is 65536.0, not 1.0", {})
-        later = dict(CASES["fp16 that goes on"])
+        later = dict(CASES["fp16 that resumes"])
         self.change(lambda _, groups: groups["steps"]["loss_scale"].__setitem__(2, 256.0),
                     "step 2: loss_scale is 256.0, which cannot follow 128.0",
                     later)

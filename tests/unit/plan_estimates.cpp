@@ -236,7 +236,7 @@ TEST(PlannedMessages, OfRingsAndHops) {
 
 TEST(PlannedMemory, StateByStage) {
   const double p = parameters();
-  // Bytes a parameter: master, two moments and what the stage keeps beside them.
+  // Bytes per parameter: master, two moments, and the state that the stage keeps beside them.
   const auto state = [&](int stage) {
     const Estimate e = of(gpt(stage, 16), 2, 8);
     double bytes = 0;
