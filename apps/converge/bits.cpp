@@ -37,8 +37,8 @@ double gradient_bits_in_step(const zero::CodecTable& table, std::uint64_t step,
       !collective::find_reduce_scatter(zero.reduce_scatter_algorithm).traits.hierarchical) {
     return first;
   }
-  // A rank sends to each other rank of its node as many values as there are nodes, then one to each
-  // other node.
+  // A rank sends each other rank of its node as many values as there are nodes. It then sends one
+  // value to each other node.
   const double nodes = topology.node_count;
   const double inside = (topology.ranks_per_node - 1) * nodes;
   const double across = nodes - 1;
@@ -46,8 +46,8 @@ double gradient_bits_in_step(const zero::CodecTable& table, std::uint64_t step,
   return (first * inside + second * across) / (inside + across);
 }
 
-/// Options of the same run with the budget's codec in place of adaptive `values`, and of the
-/// schedule what `is_meant` says. Nothing where sizes of units matter.
+/// Options of the same run: the codec of the budget instead of adaptive `values`, and only the
+/// entries of the schedule that `is_meant` accepts. Nothing where the sizes of units matter.
 template <class IsMeant>
 std::optional<zero::Options> without_units(zero::Options zero, zero::AdaptedValues values,
                                            const IsMeant& is_meant) {

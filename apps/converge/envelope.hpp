@@ -3,10 +3,10 @@
 //
 // Descent with step size h on the quadratic (lib/model/quadratic.hpp) goes w <- w - h g(w), with
 // g_p(w) = (a_p (w_p - c_p) + t s_p) / P: linear in w, so that its exact trajectory v is known.
-// What is trained differs from it in three ways. Weights are gathered as w + e, |e| within the
-// weight codec's bound; the mean gradient over ranks arrives as g + f, f within the gradient
-// codecs' bounds, hop by hop; fp32 rounds: r. With d = |w - v| (2-norm over the parameters) and A =
-// diag(a):
+// A training differs from it in three ways. Weights are gathered as w + e, |e| within the weight
+// codec's bound. The mean gradient over ranks arrives as g + f, f within the gradient codecs'
+// bounds, hop by hop. The updates round in fp32: r. With d = |w - v| (2-norm over the parameters)
+// and A = diag(a):
 //
 //   d' <= max_p |1 - h a_p / P| d + h (|A e| / P + |f|) + |r|
 //

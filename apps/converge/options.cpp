@@ -72,8 +72,8 @@ std::vector<config::Option> option_table(Options& o) {
       {.path = "seeds",
        .flag = "--seeds",
        .field = seeds_field(o.seeds),
-       .help = "Seeds of the matrix, in place of those of its file; levels and settings that have "
-               "their own keep them",
+       .help = "Seeds of the matrix, instead of the seeds in its file; levels and settings that "
+               "have their own keep them",
        .in_effect = [&o] { return !o.seeds.empty(); }}};
 }
 

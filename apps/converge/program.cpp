@@ -193,7 +193,7 @@ ExitCode StudyProgram::run() {
     context_.control().all_reduce_sum(done);
     if (done[0] < missing.size()) {
       const std::size_t trainings = plan_.runs.size() - equal_trainings(plan_);
-      log::warn(fmt::format("ended by {}: {} of {} runs are kept in {}: start again to go on",
+      log::warn(fmt::format("ended by {}: {} of {} runs are kept in {}: start again to resume",
                             app::name_of_interrupt(signal), trainings - missing.size() + done[0],
                             trainings, store_.folder().string()));
       return signal == SIGINT ? ExitCode::interrupted : ExitCode::requeue;

@@ -1,8 +1,8 @@
-// Finished runs as files, DIR/runs/STEM.seedN.KEY.cbor: what makes a matrix go on where an
-// interrupted job ended. A file is there whole or not at all, and holds the key of its run, whose
-// first digits name it: a hash over everything that the run depends on. Matrices and versions may
-// share a folder. One whose key differs, or whose bytes do not verify, counts as not there. CBOR
-// (RFC 8949) keeps every number as it is, NaN too.
+// Finished runs as files, DIR/runs/STEM.seedN.KEY.cbor: a matrix whose job was interrupted resumes
+// from them. A file is there whole or not at all. It holds the key of its run, a hash over
+// everything that the run depends on; the first digits of the key are in the file's name. Matrices
+// and versions may share a folder. A file whose key differs, or whose bytes do not verify, counts
+// as missing. CBOR (RFC 8949) keeps every number as it is, NaN too.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// The measurement: every pair of ranks and every rail measured, beside where ranks, GPUs and
-// network interfaces lie. What is slow beside its equals is measured again before it is named.
+// The measurement of every pair of ranks and every rail, and the placement of ranks, GPUs and
+// network interfaces. A link that is slower than its equals is measured again before it is named.
 #pragma once
 
 #include "apps/fabric/options.hpp"

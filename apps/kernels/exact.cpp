@@ -52,7 +52,7 @@ struct Differences {
   }
 };
 
-/// What the host makes of them, once for all sets and the check.
+/// Values, counts and image that the host computes once, for all sets and for the check.
 struct OnHost {
   explicit OnHost(const Differences& of)
       : values(2 * of.n, MemoryKind::host),

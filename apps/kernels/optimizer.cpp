@@ -224,7 +224,7 @@ Problem adamw_of(std::size_t n, Dtype narrow, Moments moments, const Source& sou
 
 constexpr optim::Step kImageStep{kStep, {.mean = kMean, .clip = 1.0F}};
 
-/// A step of AdamW and, behind it, the codec: two kernels.
+/// A step of AdamW and then the codec: two kernels.
 Call bind_update_then_encode(const Set& set, const ComputeDevice& device,
                              const codec::CodecSpec& spec, Dtype rounded, Moments moments) {
   const Call update = bind_adamw(set, device, Dtype::fp32, moments);

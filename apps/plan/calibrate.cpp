@@ -1,5 +1,5 @@
-// zpp_plan calibrate FILE...: a cluster file with the rates that were measured. Of sold GPUs also
-// one without any.
+// zpp_plan calibrate FILE...: a cluster file with the rates that were measured. With --gpu it also
+// writes the file of a cluster that nobody measured.
 #include "lib/plan/calibrate.hpp"
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ void check(const Request& request, const std::vector<config::Option>& given) {
     if (!missing) continue;
     throw Error(ExitCode::usage, fmt::format("{} is missing: zpp_plan calibrate FILE... --cluster "
                                              "BASE.json --calibrated RESULT.json, or --gpu and "
-                                             "--node-gbit in place of --cluster",
+                                             "--node-gbit instead of --cluster",
                                              flag));
   }
   check(request.base, given);

@@ -17,7 +17,7 @@ std::vector<config::Option> options(ClusterJob& job) {
                    .field = &job.rail_gb_per_s,
                    .help = "Rate of a link between nodes, instead of the cluster's; 0: the "
                            "cluster's",
-                   .unit = "10^9 bytes a second",
+                   .unit = "10^9 bytes per second",
                    .range = config::between(0, 1e6)});
   return table;
 }

@@ -13,7 +13,7 @@ namespace zeropp::plan_app {
 struct ClusterJob {
   Job job;
   ClusterSource source;
-  double rail_gb_per_s = 0;  ///< of a link between nodes, in place of the source's; 0: its
+  double rail_gb_per_s = 0;  ///< of a link between nodes; 0: the rate of the source
   plan::Cluster cluster;
 };
 
@@ -34,15 +34,16 @@ void take_cluster(ClusterJob& job, const std::vector<config::Option>& given);
 /// named.
 void require_cluster(ClusterJob& job, const std::vector<config::Option>& given);
 
-/// What is planned on the cluster that was taken: nodes and ranks a node that were not given are
-/// the cluster's. Warns of what its times are not of. Throws Error.
+/// Topology of the planned run on the cluster that was taken. Nodes and ranks per node that were
+/// not given are the cluster's. Warns where the cluster has no rates for the run: products in fp32,
+/// or links between nodes. Throws Error.
 comm::Topology topology_on_cluster(ClusterJob& job, const std::vector<config::Option>& given);
 
 /// Refuses one node, for a command about what crosses nodes: `why` it has no answer.
 void require_several_nodes(const comm::Topology& topology, std::string_view why);
 
-/// The cluster's, or without one that of machine_for(topology): rails that have rates for several
-/// lanes are of sockets.
+/// The cluster's machine, or without a cluster machine_for(topology). Rails that have rates for
+/// several lanes go over sockets.
 config::Machine machine_for(const ClusterJob& job, const comm::Topology& topology);
 
 }  // namespace zeropp::plan_app

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kNodeGbit = "plan.node_gbit";
 constexpr const char* kNodeLinks = "plan.node_links";
 
-/// Whether one node is planned, whose links nothing crosses. Of a search the nodes are a text.
+/// Whether one node is planned: nothing crosses its links. A search has its nodes as text.
 bool is_of_one_node(const std::vector<config::Option>& given) {
   const auto nodes = std::ranges::find(given, "plan.nodes", &config::Option::path);
   if (nodes == given.end() || !nodes->given) return false;
@@ -39,8 +39,8 @@ std::vector<config::Option> options(ClusterSource& source) {
       {.path = "plan.gpu",
        .flag = "--gpu",
        .field = &source.gpu,
-       .help = "GPU of the cluster, in place of a file; rates are those of its data sheet, times "
-               "the share that such GPUs reach",
+       .help = "GPU of the cluster, instead of a file; its rates are the data sheet's, times the "
+               "share that such GPUs reach",
        .choices = plan::sold_gpu_names(),
        .in_effect = [&source] { return !source.gpu.empty(); }},
       of_gpu({.path = kNodeGbit,

@@ -28,7 +28,7 @@ std::string shown_name(const std::string& feature, const Compared& about) {
 std::string head_of(const Comparison& comparison, const Compared& about) {
   const config::TrainConfig& config = about.all;
   std::string text = fmt::format(
-      "{}: {} of {:.3g} billion parameters in {}, {:.0f} tokens a step in {} micro-step{}\n"
+      "{}: {} of {:.3g} billion parameters in {}, {:.0f} tokens per step in {} micro-step{}\n"
       "activations: {}\n",
       about.topology.describe(), config.model.name,
       static_cast<double>(comparison.parameters) * 1e-9, name_of(config.zero.compute),

@@ -114,7 +114,7 @@ std::vector<InTurnRow> in_turn(const Variants& variants, const comm::Topology& t
   return rows;
 }
 
-/// What of DeepSpeed runs a row. It has no weight differences, and MiCS without qgZ alone.
+/// The DeepSpeed that runs a row. DeepSpeed has no weight differences, and MiCS only without qgZ.
 config::DeepSpeedNeed deepspeed_of(std::string_view name, const config::TrainConfig& config,
                                    int nodes) {
   const bool in_zeropp_alone =

@@ -189,7 +189,7 @@ trace::Group memory_group(const plan::Estimate& e) {
 std::string to_text(const plan::PlannedRun& run, const plan::Estimate& estimate) {
   const config::TrainConfig& config = run.config();
   std::string text = fmt::format(
-      "{}, {} over {}: {} of {:.3g} parameters in {}, ZeRO stage {}, {} tokens a step\n\n",
+      "{}, {} over {}: {} of {:.3g} parameters in {}, ZeRO stage {}, {} tokens per step\n\n",
       run.topology().describe(), enum_name(*config.backend), enum_name(*config.transport),
       config.model.name, static_cast<double>(estimate.parameters), name_of(config.zero.compute),
       config.zero.stage, estimate.tokens_per_step);

@@ -299,7 +299,7 @@ std::string limits_text(const plan::PlannedRun& run, std::string_view name,
   const plan::Estimate told = plan::estimate(there);
   return fmt::format(
       "The file leaves out {}: with DeepSpeed's, {} sends {:.3f} GB out of a node and needs {:.3f} "
-      "GiB a GPU.\n",
+      "GiB per GPU.\n",
       fmt::join(left_out, ", "), name,
       static_cast<double>(told.step.total().bytes.inter) / run.topology().node_count / kGiga,
       static_cast<double>(told.memory_bytes) / kGibibyte);

@@ -23,12 +23,12 @@ struct Job {
   std::size_t step = 0;            ///< steps before the one that is planned
   std::string model_preset;        ///< of lib/plan/model_presets.hpp; empty: none
   std::string hf_config;           ///< file of lib/plan/hf_config.hpp; empty: none
-  std::string hf_dtype;            ///< of the weights that it is of; empty: it does not say
+  std::string hf_dtype;            ///< of the weights, as that file has it; empty: it has none
 };
 
-/// Number of ranks a node where nothing says how many there are.
+/// Number of ranks per node where nothing says how many there are.
 inline constexpr std::size_t kUsualRanksPerNode = 8;
-/// Number of ranks a node that flags or the configuration declare.
+/// Number of ranks per node that flags or the configuration declare.
 std::optional<std::size_t> declared_ranks_per_node(const Job& job);
 
 /// Every option, bound to `job`, which outlives the table.
@@ -38,24 +38,25 @@ std::vector<config::Option> options(Job& job);
 /// ranks or layers are too many to be planned one by one.
 comm::Topology topology_of(Job& job);
 
-/// Takes what other options follow from, first of all: the sizes that --model-preset or --hf-config
-/// names, but for those that `given` decides; the precision that "auto" stands for; and the step,
-/// unless `given` says which: the second with weight differences at stage 3, for the first one
-/// sends whole weights, and with evaluations, for one is before the first. Throws Error: for both
-/// names, for a model that is no transformer, where the file cannot be read, where nobody gave the
-/// size of a transformer, and for a flag that names weights to begin with.
+/// Takes the values that other options follow from, before all others: the sizes that
+/// --model-preset or --hf-config names, unless `given` decides them; the precision that "auto"
+/// stands for; and the step, unless `given` names it. The step is the second one with weight
+/// differences at stage 3, since the first sends whole weights, and with evaluations, since one
+/// comes before the first step. Throws Error: for both names, for a model that is no transformer,
+/// where the file cannot be read, where nobody gave the size of a transformer, and for a flag that
+/// names weights to begin with.
 void take_job(Job& job, const std::vector<config::Option>& given);
 
-/// What is planned where nobody says it, each in a line of its own: the batch, the vocabulary, and
-/// whether the planned step comes after an evaluation.
+/// Assumptions about values that nobody gave, one per line: the batch, the vocabulary, and whether
+/// the planned step comes after an evaluation.
 std::string assumptions_text(const Job& job, const std::vector<config::Option>& given);
 
 /// Whether the options come from a file for DeepSpeed: one without a section of ours.
 bool is_of_deepspeed(const std::vector<config::Option>& given);
 
-/// A line about the limits of stage 3 that a file for DeepSpeed leaves out, where DeepSpeed's
-/// defaults would give `run`, which is called `name`, another schedule: with what that sends and
-/// needs. Else empty.
+/// A line about the limits of stage 3 that a file for DeepSpeed leaves out, where `run`, which is
+/// called `name`, has another schedule with DeepSpeed's defaults. The line has the bytes that this
+/// schedule sends and the memory that it needs. Empty otherwise.
 std::string limits_text(const plan::PlannedRun& run, std::string_view name,
                         const std::vector<config::Option>& given);
 
@@ -65,10 +66,10 @@ config::Machine machine_for(const comm::Topology& topology, bool rdma = true);
 
 /// Whether zpp_train would refuse the run by zeropp.device_memory_limit.
 bool exceeds_limit(const plan::PlannedRun& run);
-/// Says so in one line.
+/// Warns in one line that zpp_train would refuse the run.
 void warn_of_limit(const plan::PlannedRun& run);
 
-/// Prints what zpp_train says of hpZ that saves nothing, or crosses nodes.
+/// Prints the warnings of zpp_train about hpZ that saves nothing or crosses nodes.
 void warn_of_hpz(const plan::PlannedRun& run);
 
 }  // namespace zeropp::plan_app

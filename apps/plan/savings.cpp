@@ -34,7 +34,7 @@ std::vector<config::Option> options(Request& r) {
   std::vector<config::Option> table{{.path = "table",
                                      .flag = "--table",
                                      .field = &r.table,
-                                     .help = "Print bytes a parameter by codec"},
+                                     .help = "Print bytes per parameter by codec"},
                                     {.path = "codec",
                                      .flag = "--codec",
                                      .field = &r.codecs,
@@ -98,7 +98,7 @@ void require_given(const std::vector<config::Option>& given) {
         option.path == "model_params" || option.path == "world_size" || option.path == "baseline";
     if (needed && !option.given) {
       throw Error(ExitCode::usage,
-                  fmt::format("{} is missing: give it, or --table for bytes a parameter by codec",
+                  fmt::format("{} is missing: give it, or --table for bytes per parameter by codec",
                               option.flag));
     }
   }
@@ -118,7 +118,7 @@ nlohmann::json table_json(const std::vector<plan::WidthRow>& rows) {
 }
 
 std::string table_text(const std::vector<plan::WidthRow>& rows) {
-  trace::TextTable table({"codec", "bytes a value", "scales over codes", "bytes a step",
+  trace::TextTable table({"codec", "bytes per value", "scales over codes", "bytes per step",
                           "vs fp32 (8)", "vs 16 bit (4)"});
   for (const plan::WidthRow& row : rows) {
     table.add({row.codec, fmt::format("{:.4f}", row.bytes_per_value),

@@ -75,13 +75,14 @@ std::optional<std::size_t> least_need(const SearchJob& asked,
   return least;
 }
 
-/// In GiB, which as a limit would let it fit.
+/// Bytes in GiB, rounded up: as a limit this number would let the configuration fit.
 std::string gibibytes(std::size_t bytes) {
   return fmt::format("{:.2f} GiB", std::ceil(100 * static_cast<double>(bytes) / kGibibyte) / 100);
 }
 
-/// The remedies with each of which the search would find a configuration that needs less than
-/// `least`, and what that needs. What candidates differ in is no remedy.
+/// The remedies, and the memory that each needs: with any of them the search would find a
+/// configuration that needs less than `least`. An option that varies among the candidates is not
+/// offered as a remedy.
 std::string memory_remedies(SearchJob& asked, const std::vector<config::Option>& given,
                             const std::vector<comm::Topology>& topologies, std::size_t least) {
   config::TrainConfig& config = asked.base.job.config;  // which `given` is bound to
@@ -102,7 +103,7 @@ std::string memory_remedies(SearchJob& asked, const std::vector<config::Option>&
         if (need && *need < least) texts.push_back(flags + ": " + gibibytes(*need));
       }
     } catch (const Error& refusal) {
-      // It has no effect, or takes that of another away.
+      // The remedy has no effect, or takes away the effect of another option.
       if (refusal.code() != ExitCode::usage) throw;
     }
     config = base;

@@ -90,8 +90,8 @@ std::string to_text(const plan::PlannedRun& run, const plan::Cluster& cluster,
   table.add({"forward and backward, without waits", milliseconds(time.compute)});
   table.add({"exposed", milliseconds(time.exposed)});
   return fmt::format(
-      "{} on {}\n\n{}\n{:.0f} tokens/s a GPU, {:.1f} % of the peak, bound by {} ({:.0f} % of the "
-      "step)\n",
+      "{} on {}\n\n{}\n{:.0f} tokens/s per GPU, {:.1f} % of the peak, bound by {} ({:.0f} % of "
+      "the step)\n",
       run.topology().describe(), cluster.name, table.str(),
       tokens_per_step(run) / time.seconds / static_cast<double>(run.topology().world_size),
       100 * share_of_peak(run, cluster, time), time.bound, 100 * time.bound_share);

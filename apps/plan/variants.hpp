@@ -27,7 +27,7 @@ inline constexpr std::array<Feature, 7> kFeatures{{{"none", false, false, false}
                                                    {"hpZ+qgZ", false, true, true},
                                                    {"all", true, true, true}}};
 
-/// All parts of ZeRO++ with weight differences in place of weights.
+/// All parts of ZeRO++, with weight differences instead of weights.
 inline constexpr std::string_view kDifferences = "all+differences";
 
 /// Hybrid sharding, which shards everything over the ranks of a node, without and with qgZ.

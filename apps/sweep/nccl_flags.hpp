@@ -9,16 +9,16 @@
 
 namespace zeropp::sweep {
 
-/// Flags of nccl-tests that have no effect here, or may have their default only; and those of
+/// Flags of nccl-tests that have no effect here, or may only have their default; and flags of
 /// rccl-tests, which are refused.
 std::vector<app::TakenFlag> nccl_flags();
 
-/// What helps with `collective`, which is none here: the name here of one that nccl-tests, MPI or
-/// the OSU benchmarks name otherwise, of `known`; or what measures it. Empty where nothing does.
+/// Advice about `collective`, a name that is unknown here: the one of `known` that nccl-tests, MPI
+/// or the OSU benchmarks call so, or the program that measures it. Empty where there is no advice.
 std::string about_collective(const std::string& collective, const std::vector<std::string>& known);
 
-/// Warning about the variables of the environment by which nccl-tests splits its ranks; empty where
-/// none is set, or where they leave one group.
+/// Warning about the environment variables by which nccl-tests splits its ranks. Empty where none
+/// is set, or where they leave one group.
 std::string about_split();
 
 }  // namespace zeropp::sweep

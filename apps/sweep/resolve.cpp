@@ -24,7 +24,7 @@ using config::refuse;
 
 bool is_all(const std::string& text) { return text == "all"; }
 
-/// What helps with a word that is none of `known`; empty where nothing does.
+/// Advice about a word that is none of `known`. Empty where there is no advice.
 using About = std::string(const std::string& word, const std::vector<std::string>& known);
 
 /// The entries of `text`, each one of `known`; `all` alone is all of them.
@@ -104,7 +104,7 @@ void refuse_what_is_not_offered(const Options& o) {
   if (o.gpus != 1 || o.threads != 1) {
     refuse(
         "--ngpus (-g) {} and --nthreads (-t) {}: a rank has one thread and one GPU here: leave "
-        "both at 1, and start {} ranks in place of each",
+        "both at 1, and start {} ranks instead of each",
         o.gpus, o.threads, o.gpus * o.threads);
   }
   if (o.operation != "sum") {

@@ -104,7 +104,7 @@ ExitCode Trainer::run() {
   log::warn(
       fmt::format("ended by {} after {} of {} steps, which are in the trace: start again to {}",
                   recorder.interrupted, first + recorder.steps.size(), config_.train_steps,
-                  config_.checkpoint.save.empty() ? "run it whole" : "go on with --load"));
+                  config_.checkpoint.save.empty() ? "run it whole" : "resume with --load"));
   return ExitCode::requeue;
 }
 
@@ -125,7 +125,7 @@ void Trainer::keep_earlier_trace() {
   const std::filesystem::path path = context_.trace_path();
   std::error_code error;
   if (first == 0 || !std::filesystem::exists(path, error)) return;
-  // Earlier traces are numbered, since several runs may go on from the same checkpoint: none loses
+  // Earlier traces are numbered: several runs may resume from the same checkpoint, and none loses
   // its trace.
   const auto name = [&](int number) {
     return path.parent_path() / fmt::format("{}.before-{:09}{}{}", path.stem().string(), first,

@@ -25,7 +25,7 @@ class Trainer {
 
  private:
   bool end_early(std::uint64_t done, std::uint64_t first, int signal);
-  /// The trace of the run that this one goes on from stays, under a name of its own. On rank 0.
+  /// Renames the trace of the run that this one resumes, so that it stays. On rank 0.
   void keep_earlier_trace();
   /// Writes the trace of sums and maxima over ranks, on rank 0. Returns the verdict.
   std::string write_trace(app::GpuSampling& sampling);

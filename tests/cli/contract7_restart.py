@@ -274,7 +274,7 @@ class Restart(zpp.TestCase):
                 break
             shutil.rmtree(self.kept)
         self.assertEqual(result.code, zpp.REQUEUE, result)
-        self.assertIn("go on with --load", result.stderr)
+        self.assertIn("resume with --load", result.stderr)
         self.run_to(steps, *BITS, *self.both())
         root, groups = self.trace()
         self.assertEqual(root["first_step"] + len(groups["steps"]["loss"]), steps)

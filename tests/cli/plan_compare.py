@@ -435,7 +435,7 @@ class Inputs(Case):
         _, alone = self.told(*words, "--config", path, *(word for flag in flags.values() for word in flag))
         for command in ([], ["compare"], ["time", *SOLD]):
             found = re.search(r"\nThe file leaves out (.*): with DeepSpeed's, (?:ZeRO-3|a step) sends ([\d.]+) GB out "
-                              r"of a node and needs ([\d.]+) GiB a GPU\.\n",
+                              r"of a node and needs ([\d.]+) GiB per GPU\.\n",
                               self.told(*command, *words, "--config", path)[0].stdout)
             self.assertEqual(found[1], "stage3_max_live_parameters (1000000000000 here, 1000000000 in DeepSpeed), "
                              "stage3_max_reuse_distance (0 here, 1000000000 in DeepSpeed), "

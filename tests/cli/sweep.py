@@ -328,7 +328,7 @@ class Refusals(Sweep):
     def test_what_is_not_offered_says_why(self):
         self.refused("-G", 1, ("-G", "CUDA graph"))
         self.refused("-C", 1, ("-C", "complete"))
-        self.refused("-g", 2, ("-g", "start 2 ranks in place of each"))
+        self.refused("-g", 2, ("-g", "start 2 ranks instead of each"))
         self.refused("-t", 2, ("-t", "one thread"))
         self.refused("-o", "max", ("-o", "sums"))
         self.refused("-d", "int8", ("-d", "float, half, bfloat16"))
