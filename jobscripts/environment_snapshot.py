@@ -1,5 +1,5 @@
-"""What a run ran in, as text beside its results: machine, allow-listed environment, GPUs. Never the whole environment:
-only names that say how MPI, NCCL, the threads and the batch system were set up; what looks like a secret is redacted.
+"""The environment of a run, as text beside its results: machine, allow-listed variables, GPUs. Only variables that set
+up MPI, NCCL, the threads and the batch system are kept; values that look like a secret are redacted.
 """
 
 import os

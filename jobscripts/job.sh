@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# What the job scripts (jobscripts/*.sbatch) share: runs what is missing of a study, passes signals on, and requeues the
-# job when a run was asked to end before it was whole. To be sourced in a job; goes to the root of the source tree.
+# Shared part of the job scripts (jobscripts/*.sbatch): runs the missing runs of a study, passes signals on, and
+# requeues the job when a run was asked to end before it was whole. To be sourced in a job; changes to the root of the
+# source tree.
 #
 # Words of every job script:
 #   STUDY.json        instead of the script's own study
 #   --system NAME     of jobscripts/systems/ [generic]
 #   --results DIR     [out/studies/NAME]
 #   --max-restarts N  how often the job is requeued [3]
-# In an array, task I does run I; else the job does one missing run after the other, and goes on after one that failed.
-# Exits with 0 when all it had to do is complete, else with the code of the first run that failed; 85: ended by a
+# In an array, task I does run I. Otherwise the job does the missing runs in order, and continues after one that failed.
+# Exits with 0 when all its runs are complete, else with the code of the first run that failed; 85: ended by a
 # signal and not requeued.
 
 set -euo pipefail

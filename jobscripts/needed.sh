@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a script needs: modules of the site, and Python modules, which it asks for before its runs. To be sourced, in the
-# root of the source tree; the caller defines `fail`, which takes a message and ends.
+# Loads the modules of the site that a script needs, and checks its Python modules before its runs. To be sourced, in
+# the root of the source tree; the caller defines `fail`, which takes a message and ends.
 
 # Loads modules of the site, in its jobs and on its login nodes; a dry run of submit shows commands elsewhere too.
 load_modules() {  # NAME...

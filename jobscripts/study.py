@@ -9,15 +9,16 @@ usage: study.py name STUDY.json
                 [--launcher WORD...]
        study.py collect STUDY.json [--results DIR] [--output DIR]
 
-name prints the study's name, warmup the steps that are not timed. list prints a line a run: index, name, nodes, ranks a node; with --json everything, also the commands. missing prints
-the indices of the runs that are not complete; with --arrays a line for each layout: nodes, ranks a node, minutes, indices
-as sbatch --array takes them. run starts run INDEX with the words of the launcher before it and keeps
-all it leaves in RESULTS/runs/NAME/; a run that is complete is not started again, and one that left checkpoints goes on from them. In the launcher's words @NODES@,
-@RANKS@ and @RANKS_PER_NODE@ become the run's numbers. collect writes table.md, table.tsv, plot.png and plot.svg.
+name prints the study's name, warmup the number of steps that are not timed. list prints a line per run: index, name,
+nodes, ranks per node; with --json everything, also the commands. missing prints the indices of the runs that are not
+complete; with --arrays a line per layout: nodes, ranks per node, minutes, indices as sbatch --array takes them. run
+starts run INDEX with the words of the launcher before it, and keeps its files in RESULTS/runs/NAME/. It does not start
+a complete run again, and resumes a run that left checkpoints. In the launcher's words @NODES@, @RANKS@ and
+@RANKS_PER_NODE@ become the run's numbers. collect writes table.md, table.tsv, plot.png and plot.svg.
 
 Exit codes: 0 ok; 1 a run is missing or INVALID (collect), or ended well without a complete trace (run); 2 command line
-or study; 3 a Python module is missing; 5 files; 85 the time limit, of a run that saved where it stands; 124 the time limit, of
-another; else, of run, that of the program (README.md).
+or study; 3 a Python module is missing; 5 files; 85 a run reached its time limit and saved; 124 a run reached its time
+limit and did not save; run else exits with the code of the program (README.md).
 """
 
 import argparse
@@ -84,12 +85,12 @@ def parse(words):
 
     command("name", print_name, "the study's name")
     command("warmup", print_warmup, "steps at the begin of a run that are not timed")
-    added = command("list", list_runs, "a line a run: index, name, nodes, ranks a node")
+    added = command("list", list_runs, "a line per run: index, name, nodes, ranks per node")
     added.add_argument("--json", action="store_true", help="everything, as JSON")
     added.add_argument("--build", type=Path, default=Path("build"), metavar="DIR", help="of zeropp [build]")
-    added = command("missing", list_missing, "the indices of the runs that are not complete, a line each")
+    added = command("missing", list_missing, "the indices of the runs that are not complete, one per line")
     added.add_argument("--why", action="store_true", help="with name and reason")
-    added.add_argument("--arrays", action="store_true", help="by layout: nodes, ranks a node, minutes, indices")
+    added.add_argument("--arrays", action="store_true", help="by layout: nodes, ranks per node, minutes, indices")
     added.add_argument("--except", dest="excepted", type=indices, default=set(), metavar="I,J,...",
                        help="leave these out")
     added = command("run", run_one, "starts run INDEX, unless it is complete")
@@ -98,7 +99,7 @@ def parse(words):
     added.add_argument("--provides", action="append", default=[], metavar="KEY",
                        help="what of the run's environment the launcher brings (network); others are refused")
     added.add_argument("--declare-nodes", action="store_true",
-                       help="nodes are emulated: adds --node-size with the ranks a node")
+                       help="nodes are emulated: adds --node-size with the ranks per node")
     added.add_argument("--dry-run", action="store_true", help="print the command and do nothing")
     added.add_argument("--launcher", nargs=argparse.REMAINDER, default=[], metavar="WORD",
                        help="all words after it begin the command, as mpirun -n @RANKS@")
@@ -116,7 +117,7 @@ def command_words(study, run, arguments):
 
 
 def checkpoint_words(study, run, arguments):
-    """The run goes on from what an earlier start of it saved, where it saved anything."""
+    """Flags with which the run resumes from the checkpoints of an earlier start, where there are any."""
     if study.save_interval is None:
         return []
     place = str(study_results.checkpoints_path(arguments.results, run).absolute())
@@ -235,12 +236,13 @@ def over(study, code):
         return f"{limit}, and the run saved where it stands: start it again"
     if study.save_interval is not None:
         return f"{limit}, and the run did not end when it was asked to save: set a larger time_limit"
-    return f"{limit}, and the run saves nothing: set a larger time_limit, or save_interval, with which it goes on when started again"
+    return (f"{limit}, and the run saves nothing: set a larger time_limit, or save_interval, so that it resumes when "
+            f"started again")
 
 
 def make_room(study, run, results):
-    """Takes away what an earlier start left that this one does not go on from. One that goes on keeps the steps before it, in a
-    trace of their own."""
+    """Removes checkpoints of other flags, and the trace of an earlier start that this one does not resume. A run that
+    resumes keeps the earlier trace: zpp_train renames it."""
     saved = study_results.checkpoints_path(results, run)
     if saved.is_dir() and study_results.read_record(results, run).get("run") != run.identity():
         shutil.rmtree(saved)  # of other flags
@@ -249,7 +251,7 @@ def make_room(study, run, results):
 
 
 def last_line(path):
-    """What a failed program said: its error line, else the last line, which may be the launcher's."""
+    """The message of a failed program: its error line, else the last line of output, which may be the launcher's."""
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
     own = (line for line in lines if re.match(r"zpp_\w+: error: ", line))
     return next(own, lines[-1] if lines else "no output")

@@ -1,5 +1,5 @@
-"""What the runs of a study left: a folder a run, RESULTS/runs/NAME/, with its trace, run.json (what ran, how it ended),
-output.log and environment.txt. Says which runs are complete; needs h5py for that.
+"""Files of the runs of a study: a folder per run, RESULTS/runs/NAME/, with its trace, run.json (the command, how it
+ended), output.log and environment.txt. Says which runs are complete, for which it needs h5py.
 """
 
 import contextlib

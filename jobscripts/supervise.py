@@ -1,6 +1,7 @@
 """Runs one command under a time limit, in a session of its own, and passes signals on to it: TERM, INT, USR1 and USR2
-reach the command, which decides how it ends. After the limit it gets TERM, and KILL where that does not help; one that saves
-where it stands gets USR1 first. Where this process is killed, the kernel (Linux) sends the command a TERM: launchers then end their ranks.
+reach the command, which decides how it ends. After the limit it gets TERM, and KILL where that does not help; a command
+that can save gets USR1 first. If this process is killed, the kernel (Linux) sends the command TERM: launchers then end
+their ranks.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ GRACE = 30  # seconds from TERM to KILL
 SAVING = 120  # seconds from USR1 to TERM, as Slurm's warning gives
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TIMED_OUT = 124
-ASKED = 85  # the command ended where it can go on
+ASKED = 85  # the command ended where it can resume
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 libc = ctypes.CDLL(None)
 
@@ -81,7 +82,7 @@ def wait(child, limit, saves=False):
 
 
 def end_group(child):
-    """What the command left behind, also when an exception ended the wait."""
+    """Kills the processes of the command's group that are left, also when an exception ended the wait."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What submit and the job scripts demand of the words that both take. To be sourced, in the root of the source tree; the
+# Checks of the words that both submit and the job scripts take. To be sourced, in the root of the source tree; the
 # caller defines `fail`, which takes a message and ends.
 
 check_system() {  # NAME

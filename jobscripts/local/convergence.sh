@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Which compression is safe, on one host: runs a matrix of zpp_converge, checks it and judges it. Leaves in
-# results/MACHINE/convergence/MATRIX/ converge.h5, table.md, judged.h5, pictures, chapter.md (for the docs), report.txt. Every run
-# is kept as it ends: the same call goes on where an earlier one was ended.
+# Finds which compression is safe, on one host: runs a matrix of zpp_converge, checks it and judges it. Writes to
+# results/MACHINE/convergence/MATRIX/: converge.h5, table.md, judged.h5, pictures, chapter.md (for the docs),
+# report.txt. Every finished run is kept: the same call resumes a matrix that was interrupted.
 #
 # usage: jobscripts/local/convergence.sh [OPTION...] [-- FLAG...]
 #   --matrix FILE       [inputs/convergence/reduced.json: two minutes of 2 cores]

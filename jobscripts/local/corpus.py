@@ -54,7 +54,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--packages", default=PACKAGES, metavar="LIST", help=f"Debian packages [{PACKAGES}]")
-    source.add_argument("--folders", metavar="LIST", help="folders of documents in place of packages")
+    source.add_argument("--folders", metavar="LIST", help="folders of documents instead of packages")
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="DIR")
     parser.add_argument("--held-out", type=float, default=24, metavar="MB", help="size of the held-out part at least [24]")
     parser.add_argument("--vocab-size", type=int, default=0, metavar="N", help="tokens of a BPE, 8192 to 32768 say [0: none]")
@@ -82,8 +82,8 @@ def download(names, folder):
 
 
 def opened(name, stream, size):
-    """(name, bytes) of one file, and of those inside it where it is an archive or compressed; in place of bytes that are too
-    many to be read, or cannot be unpacked, the reason as text."""
+    """(name, bytes) of one file, or of each file inside an archive, unpacked. Where the bytes are too many to read, or
+    cannot be unpacked: (name, reason as text)."""
     try:
         if name.endswith((".tar.xz", ".tar.gz", ".tar.bz2")):
             with tarfile.open(fileobj=stream, mode="r|*") as archive:
@@ -118,7 +118,7 @@ def files_of_package(file):
 
 
 def files_of_folder(folder, output):
-    """But for what lies in `output`."""
+    """(name, bytes) of all files of `folder`, except those in `output`."""
     for path in sorted(pathlib.Path(folder).rglob("*")):
         if path.is_file() and output.resolve() not in path.resolve().parents:
             with path.open("rb") as stream:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs what needs GPUs and keeps the outcome in results/MACHINE/tests/: the tests labelled gpu (ctest.txt), and small
-# ones under each tool of compute-sanitizer (sanitizer.txt, a line a tool and program; output of each beside it).
+# Runs the tests that need GPUs and keeps the outcome in results/MACHINE/tests/: the tests labelled gpu (ctest.txt), and
+# small ones under each tool of compute-sanitizer (sanitizer.txt, a line per tool and program; the outputs beside it).
 #
 # usage: jobscripts/local/gpu_tests.sh [OPTION...]
 #   --build DIR      of zeropp, with CUDA and tests [build-cuda]
@@ -12,8 +12,8 @@
 #   --tools LIST     of compute-sanitizer: of memcheck,racecheck,initcheck,synccheck, or '' for none [all]
 #   --no-tests       only the tools
 #   --dry-run        print the commands and do nothing
-# LIST is comma-separated. Exits with 1 when a test failed or a tool found something. Of cuBLASLt's kernels (nvjet_*)
-# racecheck reports hazards that are not theirs to have, so programs that call them are left out of it.
+# LIST is comma-separated. Exits with 1 when a test failed or a tool found something. racecheck reports false hazards in
+# cuBLASLt's kernels (nvjet_*), so it does not run programs that call them.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh

@@ -11,9 +11,9 @@ unsplit, and tbf counts a header for each). Queues hold 64 MB, more than all win
 dropped, as on a fabric with flow control; the JSON says what was dropped or sent again. Frames are of 9000 bytes.
 Congestion control is reno, which every kernel has and which paces nothing.
 
-Open MPI: between hosts TCP over eth0 alone, inside a host shared memory; remote hosts are entered with nsenter through an
-agent that takes the place of ssh. What it leaves in its session folder ends with the host's /dev/shm. Long messages are
-sent in pieces over slow links (SLOW), which those that Open MPI sends whole leave idle.
+Open MPI uses TCP over eth0 alone between hosts, and shared memory inside a host. An agent replaces ssh: it enters
+remote hosts with nsenter. Open MPI's session folder lies in the host's /dev/shm and ends with it. Over slow links
+(SLOW) long messages are sent in pieces, since messages that Open MPI sends whole leave such links idle.
 """
 
 import json

@@ -105,7 +105,7 @@ def command(options, run, place):
 
 
 class Signals:
-    """Passes what asks us to end on to the run that is going on, and remembers it."""
+    """Ends the current run when a signal asks this script to end, and remembers that it came."""
 
     def __init__(self):
         self.came, self.child = False, None
@@ -128,7 +128,7 @@ class Signals:
         return INTERRUPTED if self.came else code
 
     def wait_until_quiet(self, busy, patience):
-        """Until programs take less than the share `busy` of the cores for a second, or the patience ends."""
+        """Waits until programs take less than the share `busy` of the cores for a second, or the patience ends."""
         end = time.monotonic() + patience
         while time.monotonic() < end and not self.came:
             before, begin = netns_hosts.busy_seconds(), time.monotonic()

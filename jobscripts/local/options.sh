@@ -16,7 +16,7 @@ source jobscripts/needed.sh
 #   NAME=VARIABLE  the same, of another variable
 #   NAME!          --NAME sets the variable to 1
 #   +VARIABLE      one word that begins with no -
-#   --             words behind -- go into the array `extra`
+#   --             words after -- go into the array `extra`
 # --dry-run sets dry_run to 1, and --help prints the usage and ends.
 read_options() {  # LIST WORD...
   local entry key word='' more=0

@@ -66,8 +66,8 @@ def arguments():
 
 
 class Text:
-    """Sequences of a text on the device: those of training, drawn by a generator of the seed and rank, and those held out,
-    which lie behind all of them."""
+    """Sequences of a text on the device. Training sequences are drawn by a generator of the seed and rank. The held-out
+    sequences are the end of the text."""
 
     def __init__(self, torch, options, place, device):
         content = torch.frombuffer(bytearray(options.data.read_bytes()), dtype=torch.uint8)
@@ -180,7 +180,7 @@ def main():
     torch = launch.import_torch("plugin_losses", place, options.device == "cuda")
     try:
         from zpp_validate.peers import gpt
-        importlib.import_module("scipy.stats")  # the table needs it: said before the first run, not behind the last
+        importlib.import_module("scipy.stats")  # the table needs it: its absence is an error before the first run
         import zeropp.torch
     except ImportError as missing:
         launch.fail("plugin_losses", launch.ENVIRONMENT, f"{missing}: give {sys.executable} the packages zeropp, numpy and scipy")

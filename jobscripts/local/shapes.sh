@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the studies on one host train: shapes, layouts, features, as flags of zpp_train; and how they start it. To be
+# Shapes, layouts and features of the studies on one host, as flags of zpp_train, and how the studies start it. To be
 # sourced; the caller defines `fail`, which takes a message and ends, and sets
 #   gpus     the number of ranks; empty: becomes that of the GPUs
 #   backend  cuda or host

@@ -15,7 +15,7 @@
 #                    but for plain -prefetch (two groups ahead), -pairs (two blocks a group), -root (one group of
 #                    embedding and head), -keep (weights kept for backward), -symm (symmetric memory):
 #                    fsdp2-compile-prefetch; or '' for none [auto: per shape]
-#   --repeat N       rounds of peers, plugins and features in turn [1]; behind the last one peers run once more, where
+#   --repeat N       rounds of peers, plugins and features in turn [1]; after the last one peers run once more, where
 #                    anything else ran
 #   --plugins LIST   of both (int8 weights and int4 gradients), lanes (no codec), none (no codec, over PyTorch's process
 #                    groups), both-torch (over these), differences (of weights in int4, int4 gradients), exact (weights
@@ -49,7 +49,7 @@ results=results machine='' study_name=train_shapes dry_run=0 extra=()
 read_options 'gpus shapes layouts features peers plugins repeat steps warmup limit backend build python table-python results machine study=study_name --' "$@"
 
 [[ $repeat =~ ^[1-9][0-9]*$ ]] || fail "--repeat '$repeat' is no number of rounds"
-# What training needs beside the shape, by back end.
+# Transports and the peers' device, by back end.
 case $backend in
   cuda) transport=nccl plugin_transport=nccl peer_device=cuda ;;
   host) transport=mpi plugin_transport=torch peer_device=cpu ;;

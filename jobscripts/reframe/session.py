@@ -1,5 +1,5 @@
 """ReFrame's command line with three differences: SIGTERM ends it as Ctrl-C does, so that it cancels its jobs; a session in
-which no check ran does not pass; and the log that it begins before it has read its settings does not stay behind.
+which no check ran does not pass; and the log that it begins before it has read its settings is removed.
 
 usage: python session.py REPORT REFRAME_ARGUMENT...
 REPORT is the file of --report-file. Exit codes: 0 every check passed, 1 one failed or ReFrame was interrupted, 2 none ran.

@@ -1,10 +1,10 @@
 """ReFrame settings: the systems on which the checks run here. A site adds its own, or passes its own file.
 
-Of a partition the checks read
+The checks read these keys of a partition:
   features  emulated-nodes: ranks of one machine are declared to be nodes (--node-size)
   extras    launcher_options: words for the launcher
             zpp_train: references by feature, {"none": {"step_time": [value, lower, upper, unit]}}
-What ReFrame writes goes into its folder of the run: run.sh starts it there.
+run.sh starts ReFrame in the folder of the run, so that its files lie there.
 """
 
 # Several ranks a core, as root too, one thread a rank.

@@ -118,6 +118,6 @@ class ZppInfo(ZeroppCheck):
             sn.assert_eq(info["schema"], "zeropp-info"),
             sn.assert_eq(topology["world_size"], self.nodes * self.ranks_per_node, "{0} ranks, not {1}"),
             sn.assert_eq(topology["node_count"], self.nodes, "{0} nodes, not {1}"),
-            sn.assert_eq(topology["ranks_per_node"], self.ranks_per_node, "{0} ranks a node, not {1}"),
+            sn.assert_eq(topology["ranks_per_node"], self.ranks_per_node, "{0} ranks per node, not {1}"),
             sn.assert_true(info["codecs"] and info["all_gather"] and info["reduce_scatter"], "a registry is empty"),
             sn.assert_ne(info["versions"]["zeropp"], "", "no version")])

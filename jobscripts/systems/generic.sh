@@ -16,8 +16,8 @@ source jobscripts/needed.sh
 build=${ZEROPP_BUILD:-build}
 python=${ZEROPP_PYTHON:-$(python_of_build "$build")}
 
-# Not killed at once when one rank ends with a code: others would lose theirs while they end with the same one. Those
-# that still run half a minute later wait for a rank that is dead.
+# When one rank ends with an error, srun does not kill the others at once: they are ending with the same exit code, and
+# would lose it. Ranks that still run 30 s later wait for a dead rank, and srun kills them.
 launcher=(srun --mpi=pmix --kill-on-bad-exit=0 --wait=30 --nodes=@NODES@ --ntasks=@RANKS@
   --ntasks-per-node=@RANKS_PER_NODE@)
 # srun does not take over the job's --cpus-per-task.
