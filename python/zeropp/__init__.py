@@ -3,10 +3,10 @@
     zeropp.torch.compress(model)       two lines on a training script with FSDP2 (`import zeropp.torch`)
     zeropp.savings(18e9, 384, ..., baseline="bf16")
                                        bytes of a step without and with ZeRO++
-    zeropp.savings_table()             bytes a parameter by codec
+    zeropp.savings_table()             bytes per parameter by codec
     zeropp.read("out/train.h5")        a trace as pandas frames
 
-Nothing is imported before it is asked for: the package itself needs only Python's standard library.
+Modules are imported when they are first used: the package itself needs only Python's standard library.
 """
 
 __all__ = ["Error", "read", "savings", "savings_table"]

@@ -31,8 +31,8 @@ class _Owner:
 
 class Communicator(_Owner):
     """One rank of a job. `bootstrap` has all_gather_bytes(part: bytes) -> list of bytes and, for Transport.CALLBACKS,
-    exchange(sends, receives, stream), whose messages are (address, bytes, peer). What they raise comes out of the call
-    of the library that needed them. close() comes after that of all plans."""
+    exchange(sends, receives, stream), whose messages are (address, bytes, peer). The library's call that needed them
+    raises their exceptions. Close all plans before the communicator."""
 
     def __init__(self, rank, size, node_size, bootstrap, device=Device.HOST, transport=Transport.CALLBACKS,
                  rail_lanes=0, copy_engines=-1):
@@ -121,7 +121,7 @@ class Plan(_Owner):
             self.communicator.check(status)
 
     def traffic(self):
-        """What this rank sent so far, and its closed form."""
+        """The bytes that this rank sent so far, and their closed form."""
         traffic = Traffic()
         check(load().zpp_plan_traffic(self._handle, traffic))
         return traffic

@@ -13,7 +13,7 @@ ABI_VERSION = 1
 
 
 class ZeroppError(RuntimeError):
-    """What the library says of a call that failed: one line with what, where and the remedy."""
+    """A call of the library failed. The message is one line with the fault, its place and the remedy."""
 
 
 class UsageError(ZeroppError, ValueError):
@@ -21,7 +21,7 @@ class UsageError(ZeroppError, ValueError):
 
 
 class EnvironmentLacks(ZeroppError):
-    """What the machine lacks: a GPU, memory, NCCL, or the library itself."""
+    """The machine lacks something: a GPU, memory, NCCL, or the library itself."""
 
 
 ERRORS = {1: ZeroppError, 2: UsageError, 3: EnvironmentLacks}

@@ -26,7 +26,7 @@ class Trace(collections.abc.Mapping):
 
 
 def plain(value):
-    """Text and numbers of Python, in place of HDF5's."""
+    """Python's text or number for HDF5's."""
     if isinstance(value, bytes):
         return value.decode()
     return value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value

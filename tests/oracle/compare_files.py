@@ -288,7 +288,7 @@ class Compare(unittest.TestCase):
         a = self.trace("a.h5", 1)
         self.refused(a, self.trace("b.h5", 1, nodes=4, local=1), "4 ranks on 2 nodes / 4 ranks on 4 nodes",
                      "--across-machines")
-        self.refused(a, self.trace("b.h5", 1, micro=4), "other work: 192 tokens a step / 384",
+        self.refused(a, self.trace("b.h5", 1, micro=4), "other work: 192 tokens per step / 384",
                      words=("--across-machines",))
         self.refused(a, self.trace("b.h5", 1, attributes={"verdict": "INVALID: loss is not finite"}),
                      "loss is not finite")

@@ -131,7 +131,7 @@ SPOILED = {
                    "setting int4 saw other data than its baseline base from seed 3"),
     "a seed twice": (of_run("int4", 3, "seed", 4), "missing runs: setting int4, seed 3"),
     "bytes": (of_run("near", 2, "bytes_inter_node", 4095),
-              "setting near, seed 2: sent 4095 bytes a step between nodes, 4096"),
+              "setting near, seed 2: sent 4095 bytes per step between nodes, 4096"),
     "a run's verdict": (of_run("near", 2, "verdict", "INVALID: a step"),
                         "setting near, seed 2: the run says INVALID: a step"),
     "held-out loss": (of_run("near", 2, "final_held_out_loss", 2.5),

@@ -1,4 +1,4 @@
-"""What reads and judges the files of the suite, without any of its code: every answer is derived again."""
+"""Readers and judges of the suite's files. They share no code with the suite: every answer is derived again."""
 
 import os
 

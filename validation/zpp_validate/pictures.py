@@ -1,4 +1,4 @@
-"""What all pictures have in common: colours, lines, the style, and how they are written."""
+"""Common parts of all pictures: colours, lines, the style, and how they are written."""
 
 import matplotlib
 

@@ -1,5 +1,5 @@
-"""What ends a command with one line on standard error, and its exit code (docs/reference/exit-codes.md): cli.py catches
-it for all commands."""
+"""Errors that end a command with one line on standard error and an exit code (docs/reference/exit-codes.md): cli.py
+catches them for all commands."""
 
 import contextlib
 import json
@@ -8,9 +8,9 @@ import re
 import sys
 
 CHECK_FAILED, USAGE, ENVIRONMENT, IO = 1, 2, 3, 5
-# What a reader throws at a file that another program wrote.
+# Exceptions that a reader throws at a file that another program wrote.
 MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError)
-# What HDF5 says: "Unable to open object (bad object header version number)".
+# A message of HDF5, such as "Unable to open object (bad object header version number)".
 HDF5 = r"[A-Z][a-z']+ [^()]+ \(.+\)$"
 USUAL_PYTHON = "/usr/bin/python3"
 OF_DEBIAN = {"h5py", "jinja2", "matplotlib", "numpy", "prometheus_client", "scipy"}  # cmake/setup.sh installs these
@@ -36,7 +36,7 @@ def require(condition, reason):
 
 
 def program(command):
-    """What begins messages of `command`: the name of the program that runs it, where that says so."""
+    """Beginning of the messages of `command`: the name of the program that runs it, where that sets one."""
     return os.environ.get("ZEROPP_PROGRAM", "").partition(" ")[0] or f"zpp-validate {command}"
 
 
@@ -80,7 +80,7 @@ def unreadable(error, path):
 
 
 def reason_of(error):
-    """What an error of MALFORMED, of the system or of HDF5 says of a file; words of Python itself are left out."""
+    """Text about a file of an error of MALFORMED, of the system or of HDF5, without the words of Python itself."""
     if is_damage(error):
         return "it is damaged"
     if isinstance(error, KeyError):

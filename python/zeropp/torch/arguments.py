@@ -1,5 +1,5 @@
-"""Arguments of compress() and AllReduceState(), checked. What cannot be is a UsageError of one line, which names the
-argument and says what it takes."""
+"""Checks of the arguments of compress() and AllReduceState(). A wrong one raises UsageError with one line, which names
+the argument and the values that it takes."""
 
 import numbers
 
@@ -32,7 +32,7 @@ def codec(argument, value):
 
 
 def codec_pair(argument, value):
-    """The codec inside a node and the one between nodes."""
+    """The codecs inside a node and between nodes."""
     pair = (value, value) if isinstance(value, str) else value
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise UsageError(f"{argument}={value!r}: give one codec by name, such as \"int4:128\", or two: "
@@ -48,7 +48,7 @@ def algorithm(argument, value, kind):
 
 
 def number(argument, value, at_least, what, whole=True, below=float("inf")):
-    """`value`, in [at_least, below). `what` it is, with the limits, for the message."""
+    """`value`, in [at_least, below). `what`: its meaning and limits, for the message."""
     kind = numbers.Integral if whole else numbers.Real
     if not isinstance(value, kind) or isinstance(value, bool) or not at_least <= value < below:
         raise UsageError(f"{argument}={value!r}: give {what}")

@@ -1,7 +1,7 @@
-"""Weight differences: every node keeps a copy of the weights, of which a rank holds the shards of its rail (the ranks
-with its number in their nodes). After a change the owner of a shard sends along the rail how it differs from the copy,
-and every rank of the rail adds that to its part. All other gathers stay inside the node, so that hpZ comes with it. What
-encoding loses is part of the next difference; exact differences lose nothing."""
+"""Weight differences: every node keeps a copy of the weights. A rank holds the shards of its rail in that copy; the
+rail is the ranks with its number in their nodes. After a change the owner of a shard sends the difference from the copy
+along the rail, and every rank of the rail adds it to its part. All other gathers stay inside the node, as with hpZ. The
+loss of an encoding is part of the next difference; exact differences lose nothing."""
 
 import sys
 
@@ -209,8 +209,9 @@ class DifferenceAllGather(CompressedAllGather):
 
 class ExactAllGather(DifferenceAllGather):
     """Differences of 16-bit patterns, in as few bits as all of them take (kernels/codec/exact.hpp): the copy has the
-    bits of the weights. Its changes() are counts of what does not fit each width, so that ranks agree on one size.
-    What changes after the agreement, and has no room, stays for the next one. Weights of 32 bits go as they are."""
+    bits of the weights. Its changes() count the differences that do not fit each width, so that ranks agree on one
+    size. A difference that arises after the agreement and has no room is sent next time. Weights of 32 bits are sent
+    unchanged."""
 
     def kept(self, part):
         return None if part.itemsize == 2 else super().kept(part)
@@ -229,7 +230,7 @@ class ExactAllGather(DifferenceAllGather):
 
     @staticmethod
     def escapes(part, own):
-        """The differences, counts for their encoding, and what does not fit each width."""
+        """The differences, counts for their encoding, and for each width the number of differences that do not fit."""
         differences = ExactDifferences(DTYPES[part.dtype], Device.CUDA if part.is_cuda else Device.HOST, part.numel())
         counts = torch.empty(differences.count_bytes, dtype=torch.uint8, device=part.device)
         escapes = torch.empty(EXACT_WIDTHS, dtype=torch.int64, device=part.device)

@@ -1,6 +1,6 @@
-"""The objects that FSDP2 calls in place of its own collectives (torch.distributed.fsdp, AllGather and ReduceScatter),
-for one module each. Everything is enqueued on the current stream; they return None, for FSDP2 records an event after
-them."""
+"""The objects that FSDP2 calls instead of its own collectives (torch.distributed.fsdp, AllGather and ReduceScatter).
+Each serves one module. All work is enqueued on the current stream. The objects return None: FSDP2 records an event
+after them."""
 
 import dataclasses
 
@@ -18,13 +18,13 @@ def shown(codecs):
 
 
 def of_pytorch(name, former_name):
-    """The collective that FSDP2 itself calls. It is looked up at each call: what a user or a test puts in its place is
-    called too."""
+    """The collective that FSDP2 itself calls. It is looked up at each call, so that the replacement of a user or a test
+    is called too."""
     return getattr(dist, name, None) or getattr(dist, former_name)
 
 
 class Hook:
-    """What both have in common. `settings` is compress()'s, `name` the module's."""
+    """Common part of the gathers and reductions. `settings` is compress()'s, `name` the module's."""
 
     def __init__(self, name, module, settings, plans, needs_compression):
         self.name, self.module, self.settings, self.plans = name, module, settings, plans
@@ -128,7 +128,7 @@ def part_of_step(module):
 
 
 class CompressedAllGather(Hook):
-    """Gathers weights. What stays inside a node goes uncompressed unless settings.inside_node says otherwise."""
+    """Gathers weights. A gather inside a node is uncompressed unless settings.inside_node names a codec."""
 
     def install(self):
         self.module.set_custom_all_gather(self)
@@ -155,7 +155,7 @@ class CompressedAllGather(Hook):
         return work
 
     def gather(self, output_tensor, input_tensor, group, async_op):
-        """What FSDP2 calls the object for; subclasses gather in other ways."""
+        """The gather that FSDP2 asks for; subclasses gather in other ways."""
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
         inside = ranks.inside_a_node
         codec = self.settings.inside_node if inside else self.settings.weights

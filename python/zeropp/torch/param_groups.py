@@ -1,6 +1,6 @@
-"""What FSDP2 gathers together for a module: the parameters of one call of fully_shard(), which takes several modules as
-well, without those that have a group of their own. PyTorch keeps them in the module's state, in other places from
-version to version."""
+"""The parameters that FSDP2 gathers together for a module: those of one call of fully_shard(), which may name several
+modules, except parameters with a group of their own. PyTorch keeps them in the module's state; the place depends on the
+version."""
 
 import sys
 

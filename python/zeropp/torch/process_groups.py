@@ -169,7 +169,7 @@ class Communicators:
         if node_size is not None:
             ranks = dist.get_world_size()
             arguments.number("node_size", node_size, 1,
-                             f"how many ranks a node has, from 1 to the {ranks} ranks of this job", below=ranks + 1)
+                             f"the number of ranks per node, from 1 to the {ranks} ranks of this job", below=ranks + 1)
         if transport != "nccl" and (rail_lanes, copy_engines) != (0, -1):
             raise UsageError(f"rail_lanes= and copy_engines= have no effect with transport='{transport}': choose "
                              "transport='nccl', or leave them out")

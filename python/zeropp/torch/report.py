@@ -1,4 +1,4 @@
-"""What a compressed model sent so far, of this rank."""
+"""The bytes that this rank sent so far for a compressed model."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ class Row:
 
     @property
     def counted(self):
-        """Whether its bytes were counted. Those of PyTorch's own collectives are a model; what is decoded here sends
+        """Whether its bytes were counted. The bytes of PyTorch's own collectives are a model, and a local decode sends
         nothing."""
         return self.algorithm not in ("torch", "local")
 

@@ -1,11 +1,11 @@
 """Judges a trace of any program of the suite: prints VALID, or INVALID: reason, one reason a line.
 
-Reads nothing but the file: is it complete, do its values have their digest, are its numbers sane, and are the bytes
-that it counted, and those that it predicted, the ones that follow from its own units and configuration? Of a sweep
-(check_sweep.py): do statistics and bandwidths follow from the samples, and is every row there that was asked for?
-Of zpp_kernels (kernels_trace.py): do times and shares follow from the samples and ceilings, and bytes from the
-shapes? Of zpp_converge (converge_checker.py): is the matrix whole, and do its bounds and contracts hold?
-Of zpp_plan (plan_checker.py): do planned bytes, messages and memory follow from units and configuration?
+Reads nothing but the file: is it complete, do its values have their digest, are its numbers sane, and do its counted
+and predicted bytes follow from its own units and configuration? A sweep (check_sweep.py): do statistics and bandwidths
+follow from the samples, and is every requested row there? A trace of zpp_kernels (kernels_trace.py): do times and
+shares follow from the samples and ceilings, and bytes from the shapes? A trace of zpp_converge (converge_checker.py):
+is the matrix whole, and do its bounds and contracts hold? A trace of zpp_plan (plan_checker.py): do planned bytes,
+messages and memory follow from units and configuration?
 
 Exit codes: 0 valid, 1 invalid, 2 usage, 5 a file cannot be opened: none is judged then.
 """
@@ -143,8 +143,8 @@ class Checker(TraceChecker):
             self.check_parts(i, row, where)
 
     def check_parts(self, index, row, where):
-        """Parts of a step's time. On a GPU what follows the gradients goes on beside the next step; what follows the
-        last one has no bound here."""
+        """Checks the parts of a step's time. On a GPU the work after the gradients overlaps the next step; after the
+        last step it has no bound here."""
         for name in ("time_forward", "time_backward", "time_communication_exposed", "time_reduce"):
             self.require(0 <= row[name] <= row["time"] * 1.001, f"{where}: {name} is not within the step's time")
         longest = row["time"]

@@ -5,9 +5,9 @@ import math
 
 
 def problems(trace, run, steps, first, evaluations):
-    """Reasons why /codecs and /adaptive_bits are wrong. Gives `run`, a closed_forms.Run, the widths that were chosen.
-    `steps`: rows of /steps; `first`: steps of the runs that this one goes on from; `evaluations`: batches by the rows
-    of /steps before them."""
+    """Reasons why /codecs and /adaptive_bits are wrong. Sets the chosen widths in `run`, a closed_forms.Run. `steps`:
+    rows of /steps; `first`: number of steps of the runs that this one resumes; `evaluations`: batches by the number of
+    rows of /steps before them."""
     found = []
     if "adaptive_bits" in trace.columns:
         found += choose(trace, run, steps, first)
@@ -28,7 +28,7 @@ def problems(trace, run, steps, first, evaluations):
 
 
 def begun_with(trace, adaptive, first, units, widest):
-    """Bits by unit: the widest that all can have, and of a run that goes on from another what it says that it found."""
+    """Bits by unit: the widest that all can have; for a run that resumes another, the bits that it says it found."""
     if first == 0:
         return [widest] * len(units)
     column = "weights" if adaptive.values == "weights" else "gradients_intra"
@@ -71,7 +71,7 @@ def choose(trace, run, steps, first):
 
 
 def wrong_choice(rows, bytes_of, budget, affordable, units):
-    """What is wrong with one choice. `rows`: by unit and bits."""
+    """Reasons why one choice is wrong. `rows`: by unit and bits."""
     taken = [key for key, row in rows.items() if row["chosen"]]
     if [unit for unit, _ in taken] != list(units):
         yield "not exactly one width of each unit is chosen"

@@ -1,7 +1,7 @@
 """Judges a trace of zpp_converge: is the matrix whole, do its sums follow from its curves, were the predicted bytes
 sent, did the quadratic keep its bound, do the contracts hold that its runs show?
 
-What the losses say of codecs is converge.py's; here a matrix is found fit to be asked, or not.
+converge.py judges codecs by the losses; this module only says whether a matrix is fit to be judged.
 """
 
 import json
@@ -28,8 +28,8 @@ class ConvergeChecker(TraceChecker):
         try:
             self.check_schema()
             self.require(self.attributes["interrupted"] == "",
-                         f"interrupted by {self.attributes['interrupted']}: start the same matrix again, it goes on "
-                         f"with what is missing")
+                         f"interrupted by {self.attributes['interrupted']}: start the same matrix again, it runs "
+                         f"what is missing")
             self.check_ranks()
             try:
                 self.study = Study(self.trace)
@@ -84,7 +84,7 @@ class ConvergeChecker(TraceChecker):
         self.require((run.verdict == "VALID") != run.diverged,
                      f"{where}: the run says {run.verdict}" + (", but its curves diverged" if run.diverged else ""))
         self.require(run.bytes_inter_node == run.bytes_predicted_inter_node,
-                     f"{where}: sent {run.bytes_inter_node} bytes a step between nodes, "
+                     f"{where}: sent {run.bytes_inter_node} bytes per step between nodes, "
                      f"{run.bytes_predicted_inter_node} were predicted")
         self.require(run.diverged or run.planned in (0, run.steps),
                      f"{where}: the run has {run.steps} of its {run.planned} steps")

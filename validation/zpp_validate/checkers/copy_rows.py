@@ -5,8 +5,8 @@ import re
 
 
 def problems(hashes, count, holders, found, first):
-    """Reasons why they are wrong. `hashes`: of each of `count` nodes or ranks, which `holders` names; `found`: the
-    copies that the run went on from, after `first` steps."""
+    """Reasons why the copies are wrong. `hashes`: one for each of `count` nodes or ranks, as `holders` says;
+    `found`: the copies from which the run resumed, after `first` steps."""
     wrong = []
     if len(hashes) != count or not all(re.fullmatch("[0-9a-f]{64}", each) for each in hashes):
         wrong.append(f"/weight_copies has not one SHA-256 in hexadecimal digits for each of {count} {holders}")

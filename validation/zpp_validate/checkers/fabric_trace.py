@@ -1,5 +1,5 @@
-"""What is wrong with a trace of zpp_fabric: a link for each pair of ranks, sane numbers, summaries of classes that are
-those of their links, and faults where the verdict says so."""
+"""Checks a trace of zpp_fabric: a link for each pair of ranks, sane numbers, summaries of classes that follow from
+their links, and faults where the verdict says so."""
 
 import math
 import statistics

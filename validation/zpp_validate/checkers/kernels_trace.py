@@ -1,5 +1,5 @@
-"""What is wrong with a trace of zpp_kernels: its times and shares are derived again from its samples and ceilings, its
-bytes from its shapes. The bytes of embedding_* depend on the tokens, which a trace does not hold: they are bounded."""
+"""Checks a trace of zpp_kernels: its times and shares are derived again from its samples and ceilings, its bytes from
+its shapes. The bytes of embedding_* depend on the tokens, which a trace does not hold: they are only bounded."""
 
 import hashlib
 import json

@@ -1,6 +1,5 @@
-"""What is wrong with a trace of zpp_plan. Of an estimate, bytes, messages and memory are derived again from its units
-and configuration; of a search, a step in time, a comparison and break-even rates, it is looked at whether their numbers
-fit each other."""
+"""Checks a trace of zpp_plan. Bytes, messages and memory of an estimate are derived again from its units and
+configuration. The numbers of a search, a step in time, a comparison and break-even rates have to fit each other."""
 
 import json
 import math
@@ -14,7 +13,7 @@ from zpp_validate.problem import reason_of
 PHASES = ("forward", "backward", "update")
 FASTEST_LINK = 1e13  # bytes/s: of those that are tried
 FEATURES = ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "hpZ+qgZ", "all"]
-# Rows of a comparison behind these, unless all parts have weight differences, nodes have one rank, or the trainer
+# Rows of a comparison after FEATURES, unless all parts have weight differences, nodes have one rank, or the trainer
 # refuses them.
 DIFFERENCES = ["all+differences"]
 HYBRIDS = ["hybrid", "hybrid+qgZ"]

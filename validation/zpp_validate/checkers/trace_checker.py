@@ -1,5 +1,4 @@
-"""What is judged of every program's trace alike: that it is complete and of this schema, and that its ranks fit
-together."""
+"""Checks that all programs' traces share: a trace is complete and of this schema, and its ranks fit together."""
 
 import hashlib
 import math

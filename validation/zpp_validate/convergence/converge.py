@@ -4,20 +4,20 @@ usage: zpp-validate converge TRACE... --output DIR [--across-versions] [--only S
        [--fewest-seeds N]
                              [--command TEXT]
 
-TRACE is the converge.h5 of zpp_converge; of several, runs of one matrix from other seeds, machines and days, all runs
+TRACE is the converge.h5 of zpp_converge. Several files are runs of one matrix from other seeds, machines and days, and
 are judged together (merged.py): each file has to be whole, and they may differ in their seeds and in the place of the
-data alone. With --only these settings alone are judged, which several matrices may share. The matrix is checked first
+data alone. --only judges these settings alone, which several matrices may share. The matrix is checked first
 (converge_checker.py): schema and units, every run there and VALID, runs paired by seed and data, bytes counted as
-predicted, the quadratic within its bound and near enough to it, contracts. Of a matrix that fails nothing else is said.
-Then each setting of the levels markov and text beside its baseline, paired by seed:
+predicted, the quadratic within its bound and near enough to it, contracts. A matrix that fails is not judged further.
+Then each setting of the levels markov and text is compared with its baseline, paired by seed:
 
   difference    mean of the final held-out loss minus the baseline's, with its 95 % interval (Student's t)
   equivalent    both one-sided tests (TOST) show that the difference is within --margin (0.02 nats)
   worse, better the difference is not 0; all p-values are corrected over all settings (Holm), at --level (0.05)
   undecided     neither: the column `seen from` says how small a difference these runs could have shown
 
-and the published order of codecs, claim by claim (ladder.py), and what error feedback changes (feedback_effect.py).
-What the data do not support is said as plainly as what they do: neither makes a matrix INVALID.
+and the published order of codecs, claim by claim (ladder.py), and the effect of error feedback (feedback_effect.py).
+Claims that the data do not support are reported like the others: neither makes a matrix INVALID.
 
 Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for the
 docs, where a setting has an uncompressed baseline). Prints the table, and VALID or INVALID: reason. Exit codes:

@@ -78,7 +78,7 @@ def draw_ladder(rows, level, margin, stem):
         axes.annotate(row.setting.name, (row.setting.bits, row.pairs.mean), xytext=(5, 3), textcoords="offset points",
                       fontsize=7)
         seen.add(kind)
-    axes.set(xlabel="bits a parameter, one gather and one reduce-scatter",
+    axes.set(xlabel="bits per parameter, one gather and one reduce-scatter",
              ylabel="held-out loss minus the baseline's (nats a token)",
              title=f"{level}: mean difference with its 95 % interval")
     axes.legend(frameon=False)

@@ -1,4 +1,4 @@
-"""What error feedback changes: a setting with it beside the one that differs from it in nothing else, paired by seed.
+"""The effect of error feedback: a setting with it, compared with the one that differs in nothing else, paired by seed.
 
 Twins are found by their columns, not by their names. The p-values, two-sided, are corrected over all twins of the file
 (Holm).

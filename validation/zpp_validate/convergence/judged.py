@@ -1,10 +1,10 @@
-"""What the losses of a matrix say of each setting beside its baseline: difference, interval, equivalence, and what
-could not be seen.
+"""Judges each setting of a matrix against its baseline by the losses: difference, interval, equivalence, and the
+differences that the runs could not have shown.
 
 Two families of p-values are corrected by Holm, each over all settings of the file: that a setting differs from its
 baseline, and that it is equivalent to it within the margin. The detectable difference and the provable margin are
-corrected as well, by their number (Bonferroni): what they say of one row holds for all rows together. The interval is
-of its row alone.
+corrected too, by the number of rows (Bonferroni): they hold for all rows together. The interval holds for its row
+alone.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Several traces of zpp_converge as one: runs of one matrix from other seeds, machines and days.
 
-What has to be the same: the settings with their effective configuration, but for the seed and the place of the file;
-the data, by what is told of them; how many ranks and nodes train a run; and the commit, unless that is left free. A
-seed that is in two files counts as the first one's. Settings that are left out do not have to be the same.
+The files have to agree in: the settings with their effective configuration, except the seed and the place of the file;
+the data, by their description; the number of ranks and nodes that train a run; and the commit, unless it is left free.
+A seed that is in two files is taken from the first. Settings that are left out do not have to be the same.
 """
 
 import copy
@@ -123,8 +123,9 @@ def keep(trace, names):
 
 
 def read(paths, across_versions=False, only=()):
-    """(Trace of all together, notes on what was done). Of files with problems of their own the first is returned alone,
-    with its problems. `only`: settings that count, where not all do. Raises Problem, of files of other programs too."""
+    """(Trace of all together, notes on what was done). Where a file has problems of its own, the first such file is
+    returned alone, with its problems. `only`: settings that count, where not all do. Raises Problem, also for files of
+    other programs."""
     for path in paths:
         with run_file.open_trace(path):
             pass

@@ -1,4 +1,4 @@
-"""What a trace of zpp_converge says was trained without compression, so far as it takes to train it again."""
+"""The uncompressed trainings of a trace of zpp_converge, with all that is needed to train them again."""
 
 import json
 from dataclasses import dataclass

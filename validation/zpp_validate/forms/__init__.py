@@ -1,1 +1,1 @@
-"""What follows from a configuration: bytes, messages, memory, operations, in closed form."""
+"""Closed forms of a configuration: bytes, messages, memory, operations."""

@@ -1,9 +1,8 @@
-"""What ZeRO-0..3 with qwZ, hpZ and qgZ sends and holds, by the rules of lib/trace/README.md.
+"""Bytes that ZeRO-0..3 with qwZ, hpZ and qgZ sends and holds, by the rules of lib/trace/README.md.
 
-Shares nothing with the library. Replays which unit is gathered from where, and what is reduced; the bytes of each
-collective are those of collectives.py and wire.py, the bytes that a rank holds those of memory.py. Sources: ZeRO (arXiv
-1910.02054), section 7, has what a step of each stage sends; ZeRO++ (arXiv 2306.10209), section 3, what qwZ, hpZ and qgZ
-make of it.
+Shares nothing with the library. Replays which unit is gathered from where, and what is reduced. collectives.py and
+wire.py have the bytes of each collective, memory.py the bytes that a rank holds. Sources: ZeRO (arXiv 1910.02054),
+section 7, for the bytes of a step of each stage; ZeRO++ (arXiv 2306.10209), section 3, for qwZ, hpZ and qgZ.
 """
 
 from zpp_validate.forms import stage3_limits
@@ -64,7 +63,7 @@ class Run:
         self.take_weights()
 
     def take_gradients(self):
-        """What the reductions of one backward pass are."""
+        """Sets the reductions of one backward pass."""
         collectives, buckets = self.collectives, self.layout.buckets
         codecs = [self.codecs[unit].gradients for _, unit in buckets]
         self.reductions = [collectives.reduction(part, both) for (part, _), both in zip(buckets, codecs)]
@@ -72,13 +71,13 @@ class Run:
                        for sums in collectives.sums_across(part, both[1])]
 
     def take_weights(self):
-        """What gathers from the shards of all ranks are, and those that bring whole weights to copies."""
+        """Sets the gathers from the shards of all ranks, and the gathers that bring whole weights to copies."""
         collectives = self.collectives
         self.weights = [collectives.weights(unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
         self.copies = [collectives.along_rail("weights_copy", unit, codecs.weights)
                        for unit, codecs in enumerate(self.codecs) if self.settings.on_rails()]
 
-    # What a trace has of one rank
+    # Rows of a trace about one rank
     # -----------------------------------------------------------------------------------------
 
     def memory(self):
@@ -90,7 +89,7 @@ class Run:
         return Memory(self.settings, self.layout, self.table).copy_bytes()
 
     def file_counters(self, volume, taken):
-        """By name: what `taken` steps read from files and write to them."""
+        """By name: bytes that `taken` steps read from files and write to them, and the number of accesses."""
         s = self.settings
         if not s.offload:
             return {}
@@ -98,7 +97,7 @@ class Run:
                                   volume.gathered)
 
     def gathers_of(self, unit, phase):
-        """In the first micro-step."""
+        """Number of gathers of the unit in this phase of the first micro-step."""
         return sum(gathered for (micro, of, units), flags in self.step_uses if (micro, of) == (0, phase)
                    for used, gathered in zip(units, flags) if used == unit)
 
@@ -118,7 +117,7 @@ class Run:
     # ---------------------------------------------------------------------------------------------------------
 
     def gather_for(self, uses, volume):
-        """Stage 3: what uses of layers gather."""
+        """Stage 3: bytes that the uses of layers gather."""
         differences = self.settings.differences
         whole = not self.held or differences and differences.refreshes(self.begun)
         total = Bytes()
@@ -137,7 +136,8 @@ class Run:
         return volume.count(phase, self.copies[unit] if whole else self.differences[unit])
 
     def gather_unit(self, phase, unit, volume):
-        """From secondary shards (ZeRO++, section 3.2) where these are valid, else from the shards of all ranks."""
+        """Bytes of a gather from secondary shards (ZeRO++, section 3.2) where these are valid, else from the shards of
+        all ranks."""
         if unit in self.valid:
             pieces = self.collectives.secondary_pieces()
             return sum((volume.count(phase, self.secondary[unit]) for _ in range(pieces)), Bytes())
@@ -149,8 +149,8 @@ class Run:
         return volume.count(phase, self.weights[unit])
 
     def whole_units(self, phase, volume, differences=False):
-        """What stays whole, once: every unit at stages 1 and 2, those that persist at stage 3. `differences`: they are
-        sent."""
+        """Bytes of one gather of each unit that stays whole: every unit at stages 1 and 2, the units that persist at
+        stage 3. `differences`: their differences are sent."""
         units = {0: (), 3: sorted(self.layout.persistent)}.get(self.settings.stage, range(len(self.weights)))
         for unit in units:
             volume.gathered[unit] += phase == "update"
@@ -170,7 +170,7 @@ class Run:
         return total if skipped else total + self.update(volume)
 
     def update(self, volume):
-        """Bytes of what follows the optimizer; no secondary shard is valid any more."""
+        """Bytes after the optimizer's update, which makes every secondary shard stale."""
         s = self.settings
         differences = s.updates_residents() and not s.differences.refreshes(self.begun)
         total = self.whole_units("update", volume, differences)
@@ -182,8 +182,9 @@ class Run:
         return total
 
     def replay(self, skipped, evaluations, first=0, found="none"):
-        """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches). `first`: steps of the runs
-        that this one goes on from; `found`: what copies of the weights it goes on from, as in /weight_copies."""
+        """Volume of a run. `skipped`: one flag per step; `evaluations`: (steps before it, batches) of each. `first`:
+        steps of the runs that this one resumes; `found`: the copies of the weights that it found, as in
+        /weight_copies."""
         s = self.settings
         volume = Volume(images=KeptImages(s.updates_encode()) if s.keeps_images else None)
         if s.adaptive and not self.table.chosen:
@@ -198,12 +199,13 @@ class Run:
         return volume
 
     def begin(self, first, found, volume):
-        """What goes before the step after `first` others, of a run that goes on from `found` copies of the weights."""
+        """Work before the first step of a run that resumes after `first` steps and `found` such copies of the
+        weights."""
         s = self.settings
-        # Resident weights that differences are added to are those of a checkpoint, where it had some.
+        # A checkpoint may hold the resident weights that differences are added to.
         if not s.updates_residents() or found != "current":
-            behind = s.updates_residents() and found == "behind"
-            self.whole_units("initial", volume, behind and not s.differences.refreshes(first - 1))
+            stale = s.updates_residents() and found == "behind"
+            self.whole_units("initial", volume, stale and not s.differences.refreshes(first - 1))
         if found != "none":  # copies of the weights are of the step before, with its codecs
             self.take(first - 1)
         self.held = found != "none"

@@ -1,6 +1,6 @@
-"""What each collective of a step sends, by the rules of lib/trace/README.md, "Byte counts in closed form". Shares
-nothing with the library; the bytes of one algorithm are wire.py's. Sizes are in bytes, summed over ranks; parts are in
-values a rank. Sources: qwZ, hpZ and qgZ are of ZeRO++ (arXiv 2306.10209), sections 3.1, 3.2 and 3.3.
+"""Bytes that each collective of a step sends, by the rules of lib/trace/README.md, "Byte counts in closed form". Shares
+nothing with the library; wire.py has the bytes of one algorithm. Sizes are in bytes, summed over ranks; parts are in
+values per rank. Sources: ZeRO++ (arXiv 2306.10209), sections 3.1, 3.2 and 3.3, for qwZ, hpZ and qgZ.
 """
 
 from zpp_validate.forms.volume import Collective
@@ -9,7 +9,7 @@ from zpp_validate.forms.wire import (UNCUT, all_gather, along_rails, codec_block
 
 
 class Collectives:
-    """Of a run with these settings whose units lie so."""
+    """The collectives of a run with these settings and this layout of units."""
 
     def __init__(self, settings, topology, layout):
         self.settings, self.topology, self.layout, self.groups = settings, topology, layout, layout.groups
@@ -19,7 +19,8 @@ class Collectives:
         return self.topology.size * (group_size - 1) * part * element_bytes
 
     def pieces(self, algorithm, part, *codecs):
-        """Messages that a part of one rank goes in: those of a pipeline, but in one piece of those that are not cut."""
+        """Messages that carry the part of one rank: the pieces of the pipeline, or one for an algorithm that is not
+        cut."""
         depth = 1 if algorithm in UNCUT else self.settings.pipeline_depth
         return pieces(part, depth, max(map(codec_block, codecs)))
 
@@ -68,14 +69,14 @@ class Collectives:
         return self.topology.size // self.settings.partition if self.settings.on_rails() else 1
 
     def difference(self, unit):
-        """What brings the differences of a unit to its copies."""
+        """The collective that brings the differences of a unit to its copies."""
         codec = self.settings.differences.codec
         if self.settings.on_rails():
             return self.along_rail("weights_difference", unit, codec)
         return self.gather("weights_difference", codec, self.layout.shards[unit], self.settings.element_bytes)
 
     def along_rail(self, purpose, unit, codec):
-        """Brings the copies of a unit up to date."""
+        """The collective that brings the copies of a unit up to date."""
         shard, element_bytes = self.layout.shards[unit], self.settings.element_bytes
         return Collective("all_gather", purpose, "direct", codec,
                           self.logical(self.topology.node_count, shard, element_bytes),
@@ -86,7 +87,7 @@ class Collectives:
     # ------------------------------------------
 
     def reduction(self, part, codecs):
-        """Of a bucket of `part` values a rank; `codecs`: of the first and second hop."""
+        """The reduction of a bucket of `part` values per rank; `codecs`: of the first and second hop."""
         s, groups = self.settings, self.groups
         sent = reduce_scatter(groups.inside, s.reduce_scatter, codecs, part, s.element_bytes)
         number = self.pieces(s.reduce_scatter, part, *codecs)

@@ -1,5 +1,5 @@
-"""What inputs of a transformer's blocks take of the host's memory from forward to backward, where
-zeropp.model.cpu_checkpointing has them there. By the rules of lib/trace/README.md; shares nothing with the library."""
+"""Host memory for the inputs of a transformer's blocks from forward to backward, with zeropp.model.cpu_checkpointing.
+By the rules of lib/trace/README.md; shares nothing with the library."""
 
 from zpp_validate.forms.wire import ceil_to
 
@@ -8,7 +8,7 @@ ALIGNMENT = 256  # bytes
 
 
 def memory(config, backend, element_bytes):
-    """Rows of /memory; none where nothing lies there. `element_bytes`: of the compute dtype."""
+    """Rows of /memory; none where no inputs lie on the host. `element_bytes`: of the compute dtype."""
     model = config["zeropp"]["model"]
     if not model.get("cpu_checkpointing"):  # not where nothing recomputes
         return {}

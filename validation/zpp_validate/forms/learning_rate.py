@@ -10,7 +10,7 @@ def _share(params, i, warmup):
 
 
 def rate(config, taken):
-    """Of the step that follows `taken` others. Raises KeyError: no effective configuration."""
+    """Learning rate of the step that follows `taken` others. Raises KeyError: no effective configuration."""
     base = config["optimizer"]["params"]["lr"]
     scheduler = config.get("scheduler", {"type": "constant"})  # not in traces before schedules were there
     if scheduler["type"] == "constant":
@@ -41,9 +41,8 @@ def rate(config, taken):
 
 
 def problem(config, first_step, skipped, found):
-    """The first step whose rate `found` cannot be, as a reason; empty: none. How many of the steps before a run that
-    goes on from another were taken is not known where they may have been skipped: any number that fits all is as
-    good."""
+    """The first step whose rate in `found` is impossible, as a reason; empty: none. Where earlier steps of a resumed
+    run may have been skipped, the number that were taken is unknown: any number that fits all rates is accepted."""
     counts = [first_step] if not first_step or not config.get("fp16", {}).get("enabled") else range(first_step, -1, -1)
     reasons = []
     for taken in counts:

@@ -11,8 +11,8 @@ def is_dynamic(config):
 
 
 def scales(config, skipped):
-    """One a step; None behind an overflow at the minimum, after which there is no step. Raises KeyError: no effective
-    configuration."""
+    """The loss scale of each step; None after an overflow at the minimum, which ends the run. Raises KeyError: no
+    effective configuration."""
     fp16 = config.get("fp16", {})
     if not fp16.get("enabled"):
         return [1.0] * len(skipped)
@@ -40,7 +40,7 @@ def scales(config, skipped):
 
 
 def successors(config, scale, overflow):
-    """What may follow a step with `scale` of which nothing is known but whether it overflowed."""
+    """The loss scales that may follow a step with `scale`, where only its overflow is known."""
     minimum = float(config["fp16"]["min_loss_scale"])
     if not overflow:
         return {scale, min(2 * scale, LARGEST)}
@@ -48,8 +48,8 @@ def successors(config, scale, overflow):
 
 
 def problem(config, first_step, skipped, found):
-    """The first step whose loss scale `found` cannot be, as a reason; empty: none. A run that goes on from another, at
-    `first_step`, has the state of its dynamic scale from there: of it only the changes can be judged."""
+    """The first step whose loss scale in `found` is impossible, as a reason; empty: none. A run that resumes another,
+    at `first_step`, has the state of its dynamic scale from there: only the changes can be judged."""
     if first_step > 0 and is_dynamic(config):
         for step in range(1, len(found)):
             if found[step] not in successors(config, found[step - 1], skipped[step - 1]):

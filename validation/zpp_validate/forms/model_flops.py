@@ -1,5 +1,5 @@
-"""FLOPs of a GPT. What MFU is a share of: those of the model, in which recomputation does not count. What HFU is a
-share of: those that the hardware was given."""
+"""FLOPs of a GPT. MFU is the achieved share of peak by the FLOPs of the model, without recomputation. HFU is the share
+by the FLOPs that the hardware executed, with recomputation."""
 
 PEAK_TFLOPS = 989.4  # an H200 in dense bf16, NVIDIA's data sheet
 
@@ -12,9 +12,9 @@ def flops_per_token(layers, hidden, seq_length, vocab_size):
 
 
 def hardware_flops_per_token(layers, hidden, seq_length, vocab_size, recomputed_blocks):
-    """With the forward that so many blocks run again in backward, but for its last product (4 C -> C), whose output
-    nothing there reads: 2 FLOP for each of the 8 C^2 other weights of a block, and 4 T C for attention. What a fused
-    attention computes again inside its own backward is not counted."""
+    """FLOPs per token with the forward that so many blocks run again in backward, except its last product (4 C -> C),
+    whose output nothing there reads: 2 FLOP for each of the 8 C^2 other weights of a block, and 4 T C for attention.
+    The recomputation of fused attention inside its own backward is not counted."""
     again = 16 * hidden**2 + 4 * seq_length * hidden
     return flops_per_token(layers, hidden, seq_length, vocab_size) + recomputed_blocks * again
 

@@ -1,5 +1,5 @@
-"""What lies in the memory of the host or in files where the optimizer, or the parameters too, are offloaded there, and
-what a step reads and writes. By the rules of lib/trace/README.md; shares nothing with the library."""
+"""Bytes in host memory or in files when the optimizer, or the parameters too, are offloaded there, and bytes that a
+step reads and writes. By the rules of lib/trace/README.md; shares nothing with the library."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ PAGE = 4096  # arrays in files begin at multiples of it
 
 @dataclass(frozen=True)
 class Offload:
-    """Of the optimizer to the memory of the host or to a file, and of the parameters."""
+    """Offload of the optimizer, and of the parameters, to the memory of the host or to a file."""
 
     ratio: float
     piece: int
@@ -34,11 +34,11 @@ class Offload:
                    of_weights.get("buffer_count", 0))
 
     def elements(self, count):
-        """Of a unit of which a rank updates `count`."""
+        """Offloaded elements of a unit of which a rank updates `count`."""
         return min(count, ceil_to(math.floor(self.ratio * count), 64))
 
     def pieces(self, count):
-        """Elements of each."""
+        """Elements of each piece."""
         left = self.elements(count)
         return [min(self.piece, left - at) for at in range(0, left, self.piece)]
 
@@ -73,12 +73,12 @@ class Offload:
         return rows
 
     def record(self, count, element_bytes):
-        """Bytes in a file of an array of a unit: that of each piece in whole pages."""
+        """Bytes in a file of an array of a unit: each piece takes whole pages."""
         return sum(ceil_to(element_bytes * length, PAGE) for length in self.pieces(count))
 
     def counters(self, counts, element_bytes, states, moment_bytes, taken, gathered):
-        """Of one rank over a run: files, and what its steps transfer. `taken`: steps; `gathered`: how often in steps,
-        by unit; `moment_bytes` as for memory()."""
+        """Counters of one rank over a run: files, and the transfers of its steps. `taken`: steps; `gathered`: number of
+        gathers in steps, by unit; `moment_bytes` as for memory()."""
         filed = self.in_files(counts)
         found = dict.fromkeys(("files", "file_bytes_read", "file_bytes_written", "file_reads", "file_writes"), 0)
         if self.optimizer == "nvme":

@@ -1,8 +1,8 @@
-"""What of an effective configuration decides bytes, by the rules of lib/trace/README.md. Shares nothing with the
-library.
+"""Settings of an effective configuration that decide bytes, by the rules of lib/trace/README.md. Shares nothing with
+the library.
 
-Counts are in elements (values), sizes in bytes. Sources: the stages are those of ZeRO (arXiv 1910.02054, section 5);
-qwZ, hpZ and qgZ those of ZeRO++ (arXiv 2306.10209, section 3).
+Counts are in elements (values), sizes in bytes. Sources: ZeRO (arXiv 1910.02054, section 5) for the stages, ZeRO++
+(arXiv 2306.10209, section 3) for qwZ, hpZ and qgZ.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ def element_bytes(config):
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides bytes, from the effective configuration."""
+    """Settings that decide bytes, from the effective configuration."""
 
     stage: int
     element_bytes: int  # of the compute dtype
@@ -141,8 +141,8 @@ class Settings:
         return self.fused_updates and self.optimizer_states == FUSED_MOMENTS
 
     def updates_encode_refreshes(self):
-        """They write what is sent of units that persist, where masters on the GPU are gathered, whole and behind the
-        updates of a step."""
+        """The updates write the images of units that persist: their masters lie on the GPU and are gathered, whole,
+        after the updates of a step."""
         return (self.updates_encode() and self.stage == 3 and not self.offload and not self.differences
                 and not self.update_in_backward)
 
@@ -160,5 +160,5 @@ class Settings:
         return max(map(codec_block, (*self.gradient_codecs, *named)))
 
     def table(self, units, chosen=None):
-        """Of units of these names; `chosen` as for Table."""
+        """The codec table of units with these names; `chosen` as for Table."""
         return Table(units, Codecs(self.weight_codec, *self.gradient_codecs), self.schedule, self.adaptive, chosen)

@@ -1,5 +1,5 @@
-"""What several shard groups (MiCS, hybrid sharding) send and keep beside what each sends among its own ranks: the sum
-of gradient shards over the groups, once a step. By the rules of lib/trace/README.md; shares nothing with the
+"""Bytes that several shard groups (MiCS, hybrid sharding) send and keep in addition to the traffic inside each group:
+the sum of gradient shards over the groups, once per step. By the rules of lib/trace/README.md; shares nothing with the
 library."""
 
 from zpp_validate.forms.wire import Bytes, Topology, all_to_all, ceil_to, codec_block, wire_bytes
@@ -7,7 +7,7 @@ from zpp_validate.problem import Unfit
 
 
 class ShardGroups:
-    """Of a job of `topology` whose copies are each sharded among `size` consecutive ranks; 0: among all."""
+    """The shard groups of a job of `topology`: each copy is sharded among `size` consecutive ranks; 0: among all."""
 
     def __init__(self, topology, size):
         self.topology = topology
@@ -19,7 +19,7 @@ class ShardGroups:
         self.name = "shard" if self.count > 1 else "world"
 
     def over_groups(self, sent):
-        """Bytes of all groups, of those of the first: they are alike."""
+        """Bytes of all groups, from the bytes of the first: the groups are alike."""
         return sent * self.count
 
     def replica_part(self, values, element_bytes):
@@ -27,7 +27,7 @@ class ShardGroups:
         return ceil_to(-(-values // self.count), 16 // element_bytes)
 
     def exchange(self, image):
-        """An image from each rank to each of its replicas: so both halves of the sum, in one step each."""
+        """Bytes of an image from each rank to each of its replicas: each half of the sum is one such exchange."""
         return sum((all_to_all(self.topology, image, list(range(first, self.topology.size, self.size)))
                     for first in range(self.size)), Bytes())
 
@@ -38,7 +38,7 @@ class ShardGroups:
         return self.exchange(wire_bytes(codec, part, 4))
 
     def feedback_inside(self, hops, algorithm):
-        """Of the hops that feed errors back, those of a reduction inside a group; the other is the sum over groups."""
+        """The hops inside a group among `hops`, which feed errors back; the other hop is the sum over groups."""
         if self.count == 1:
             return hops
         second = algorithm == "2-hop" and self.inside.node_count > 1
@@ -46,6 +46,7 @@ class ShardGroups:
         return tuple(hop for hop, there in (("intra", first), ("inter", second)) if there and hop in hops)
 
     def errors_across(self, codec, values, element_bytes):
-        """Both copies of what the sums of buckets feed back: of every replica's part, and of the sum."""
+        """Bytes of both copies of the errors that the sums of buckets feed back: for every replica's part, and the
+        sum."""
         parts = (self.replica_part(count, element_bytes) for count in values)
         return sum(2 * (self.count + 1) * wire_bytes(codec, part, 4) for part in parts)

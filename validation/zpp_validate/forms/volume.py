@@ -1,4 +1,4 @@
-"""What a replayed run has sent, in the words of /collectives and /steps of a trace. Shares nothing with the library.
+"""Bytes and messages of a replayed run, as in /collectives and /steps of a trace. Shares nothing with the library.
 
 All bytes and messages are sums over ranks.
 """
@@ -26,7 +26,7 @@ class Collective:
 
 @dataclass
 class Row:
-    """Of /collectives; `calls` of one rank."""
+    """A row of /collectives; `calls` of one rank."""
 
     calls: int = 0
     logical: int = 0
@@ -47,7 +47,7 @@ class Volume:
     refreshes_written: int = 0  # of whole units of one rank, that updates wrote
 
     def count(self, phase, c):
-        """Runs `c` once; what it sends."""
+        """Runs `c` once. Returns the bytes that it sends."""
         row = self.rows[c.operation, c.purpose, phase, c.algorithm, c.codec, c.group]
         row.calls += 1
         row.logical += c.logical
@@ -56,9 +56,9 @@ class Volume:
         return c.sent
 
     def secondary_gathers(self):
-        """Of one rank."""
+        """Gathers from secondary shards by one rank."""
         return sum(row.calls for key, row in self.rows.items() if key[1] == "weights_secondary")
 
     def counters(self):
-        """Of one rank, by name: what happened beside the collectives."""
+        """Counters of one rank, by name, of work beside the collectives."""
         return {"refreshes_by_updates": self.refreshes_written} | (self.images.counters() if self.images else {})

@@ -46,7 +46,7 @@ class Topology:
 
     @property
     def ranks_per_node(self):
-        """Of equal nodes; None where they differ."""
+        """Number of ranks per node; None where nodes differ."""
         sizes = set(Counter(self.nodes).values())
         return sizes.pop() if len(sizes) == 1 else None
 
@@ -58,14 +58,14 @@ class Topology:
 
 # Wire images -------------------------------------------------------------------------------------
 
-# By format: bytes a value of the casts; bits a value and bytes a scale of the others. `none` sends the
-# compute dtype.
+# By format: bytes per value of the casts; (bits per value, bytes per scale) of the others. `none` sends the compute
+# dtype.
 CASTS = {"none": None, "bf16": 2, "fp16": 2}
 SCALED = {f"int{bits}": (bits, 2) for bits in range(2, 9)} | {
     "fp8e4m3": (8, 2), "fp8e5m2": (8, 2), "mxfp8": (8, 1), "mxfp6": (6, 1), "mxfp4": (4, 1), "nvfp4": (4, 1)}
-# With a scale for the whole image as well, behind the others: bytes.
+# Bytes of the scale of the whole image, which is stored after the other scales.
 IMAGE_SCALE = {"nvfp4": 16}
-# Options of the integer codecs, with what each makes of the bytes of a scale.
+# Options of the integer codecs, with the factor of each on the bytes of a scale.
 OPTIONS = {"asym": 2, "had32": 1, "s32": 2, "sr": 1, "wide": 1}
 
 
@@ -86,7 +86,7 @@ def codec_block(codec):
 
 
 def wire_bytes(codec, count, element_bytes):
-    """Of `count` values; `element_bytes`: what `none` sends a value."""
+    """Bytes of the image of `count` values; `element_bytes`: bytes per value that `none` sends."""
     name, block, options = parse_codec(codec)
     if name in CASTS:
         return ceil_to(count * (CASTS[name] or element_bytes), 16)
@@ -100,9 +100,9 @@ def wire_bytes(codec, count, element_bytes):
 
 # Collectives -------------------------------------------------------------------------------------
 
-# The vendor's route is its own: the trace carries a ring's bytes, and says so.
+# The vendor chooses the route: the trace has the bytes of a ring, and says so.
 MODELLED = ("native", "native-images")
-# What goes in one piece, whatever the pipeline depth.
+# Algorithms that send a part in one piece at any pipeline depth.
 UNCUT = ("native",)
 
 
@@ -123,12 +123,12 @@ def all_to_all(topology, image, group=None):
 
 
 def pieces(count, depth, block):
-    """Of a part of `count` values, cut into `depth` at most: a piece has 16 blocks or more."""
+    """Number of pieces of a part of `count` values, at most `depth`: a piece has 16 blocks or more."""
     return min(depth, -(-count // (16 * block)))
 
 
 def messages(topology, algorithm, number, group=None):
-    """That carry a part in so many pieces, as Bytes are; of the vendor's algorithms those of a ring."""
+    """Messages that carry a part in `number` pieces, inside and across nodes; a ring's for the vendor's algorithms."""
     if algorithm in ("flat", *MODELLED):
         return ring(topology, number, group)
     if algorithm in ("two-level", "2-hop"):
@@ -144,7 +144,7 @@ def equal_nodes(topology, algorithm):
 
 
 def all_gather(topology, algorithm, codec, count, element_bytes):
-    """Of a part of `count` values a rank, over the world."""
+    """Bytes of an all-gather of `count` values per rank, over the world."""
     image = wire_bytes(codec, count, element_bytes)
     if algorithm in ("flat", *MODELLED):
         return ring(topology, image)
@@ -157,7 +157,7 @@ def all_gather(topology, algorithm, codec, count, element_bytes):
 
 
 def reduce_scatter(topology, algorithm, codecs, count, element_bytes):
-    """Of parts of `count` values; `codecs`: of the first and second hop."""
+    """Bytes of a reduce-scatter of parts of `count` values; `codecs`: of the first and second hop."""
     padded = ceil_to(count, max(map(codec_block, codecs)))
     image = wire_bytes(codecs[0], padded, element_bytes)
     if algorithm in ("flat", "native"):
@@ -173,7 +173,7 @@ def reduce_scatter(topology, algorithm, codecs, count, element_bytes):
 
 
 def reduction_codec(topology, algorithm, codecs):
-    """The codecs that run: both only where two hops are taken."""
+    """The codecs that run: both only where there are two hops."""
     if algorithm != "2-hop":
         return codecs[0]
     nodes, local = equal_nodes(topology, algorithm)
@@ -183,14 +183,14 @@ def reduction_codec(topology, algorithm, codecs):
 
 
 def secondary_gather(topology, algorithm, partition, count, element_bytes):
-    """hpZ: inside each group of `partition` consecutive ranks."""
+    """Bytes of hpZ's gather inside each group of `partition` consecutive ranks."""
     image = wire_bytes("none", count, element_bytes)
     along = ring if algorithm in ("flat", *MODELLED) else all_to_all
     return sum((along(topology, image, group) for group in groups_of(topology, partition)), Bytes())
 
 
 def along_rails(topology, number):
-    """Every rank sends so many bytes, or messages, to each of the ranks with its number in the other nodes."""
+    """Every rank sends `number` bytes, or messages, to each of the ranks with its number in the other nodes."""
     nodes, local = equal_nodes(topology, "weight differences")
     return Bytes(inter=local * nodes * (nodes - 1) * number)
 

@@ -1,1 +1,1 @@
-"""What changed between two measurements, or against a baseline."""
+"""Comparison of two measurements, or of one with a baseline."""

@@ -1,9 +1,9 @@
-"""What gate.py keeps of runs and compares: a row for each configuration, over all its seeds.
+"""Rows that gate.py keeps of runs and compares: one for each configuration, over all its seeds.
 
-Runs of one configuration differ in their seed alone. Of each row: what has to be equal to the last digit (`exact`:
-bytes and steps of runs that skipped as many steps), what varies with the seed (`skips`, `losses`, `norms`), what a
-deterministic run repeats (`hashes`), and what varies from step to step (`times`). A baseline is such rows as a file,
-with machine, versions, date and commands.
+Runs of one configuration differ in their seed alone. A row has values that have to be equal to the last digit (`exact`:
+bytes and steps of runs that skipped as many steps), values that vary with the seed (`skips`, `losses`, `norms`), values
+that a deterministic run repeats (`hashes`), and values that vary from step to step (`times`). A baseline is such rows
+as a file, with machine, versions, date and commands.
 """
 
 import json
@@ -65,8 +65,8 @@ class Row:
 
 @dataclass
 class Runs:
-    """What was measured. `machine`: names of GPUs or hosts, a rank each; `versions`: {name: text}; `commands`: of the
-    runs."""
+    """Rows of measured runs. `machine`: name of the GPU or host of each rank; `versions`: {name: text}; `commands`: of
+    the runs."""
 
     rows: dict
     layout: str
@@ -88,7 +88,7 @@ def without_seed(config):
 
 
 def name_of(path, config):
-    """Of a study's run the folder, without its seed; else what it trained, and how."""
+    """Name of a run: its folder in a study, without the seed; else its model, stage and codecs."""
     words = [word for word in path.parent.name.split(",") if "=" in word and not word.startswith("seed=")]
     if words:
         return ",".join(words)

@@ -13,8 +13,8 @@ given: a link became slower beyond the threshold and five robust deviations of i
 is beyond the threshold. Surveys with a threshold of 1 or more need --threshold.
 
 A row of zpp_kernels is a kernel, variant, dtype and shape; a row of a sweep is a collective, codec, algorithm, group,
-transport, size, type, operation, root and place; of a training run, the step time: without the first --warmup steps and
-those that were skipped. What is compared is the ratio of the medians, B / A. Above 1 is slower.
+transport, size, type, operation, root and place; of a training run, the step time, without the first --warmup steps and
+the skipped ones. The ratio of the medians, B / A, is compared: above 1 is slower.
 
   verdict   slower or faster: the samples of A and B differ (rank-sum test) in a way that --level (0.01) allows only so
             often in any row of all (Holm's correction), and the interval of the ratio lies on that side of 1. same: no
@@ -35,7 +35,7 @@ Exits with 1 when a row is slower beyond the threshold, sends other bytes, or is
 missing), with 2 when the files cannot be compared: unreadable, not VALID, with a time that is not finite and above 0,
 other collectives (--collective), another machine or number of ranks (--across-machines), no row in common, or a wrong
 command line; with 4, and the table printed, when nothing is known to be worse and a row is undecided. --json is written
-after 2 as well, with the error in place of rows, so that what reads it sees that there is no comparison.
+after 2 as well, with the error instead of rows, so that its reader sees that there is no comparison.
 """
 
 import argparse

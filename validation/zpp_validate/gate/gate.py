@@ -27,7 +27,7 @@ gate sharper.
 Exit codes: 0 nothing moved; 1 something did, a run is INVALID, or a row, seed or time of the baseline is missing
 (--partial: may be missing, as where runs have other seeds); 2 cannot be compared: another machine
 (--across-machines compares all but hashes), another configuration; 4 nothing moved, but a verdict is blunt, or
-undecided for want of runs or times; 5 a trace or the baseline is not there.
+undecided because there are too few runs or times; 5 a trace or the baseline is not there.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What moved between a baseline's rows and those of new runs (gate.py says which tests). Knows no files."""
+"""Differences between a baseline's rows and those of new runs (gate.py names the tests). Reads no files."""
 
 import math
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class Result:
 
 
 def exact_of(old, new):
-    """Of runs that skipped as many steps as one of the baseline."""
+    """Findings on exact values, for runs that skipped as many steps as one of the baseline."""
     for skipped in sorted(set(old.exact) & set(new.exact), key=int):
         for name, value in old.exact[skipped].items():
             now = new.exact[skipped].get(name)
@@ -68,8 +68,8 @@ def exact_of(old, new):
 
 
 def skips_of(old, new):
-    """Of a seed of the baseline as many as there; of another as many as every seed there, or within what they vary
-    by."""
+    """Findings on skipped steps. A seed of the baseline has to skip as many as there; another seed as many as the seeds
+    there do, or a number between their least and most."""
     least, most = min(old.skips.values(), default=0), max(old.skips.values(), default=0)
     for seed, now in sorted(new.skips.items(), key=lambda item: int(item[0])):
         known = seed in old.skips
@@ -142,7 +142,7 @@ def times_of(pairs, threshold):
 
 
 def missing_of(old, new, kinds):
-    """What a row of the baseline has and the new one lacks: seeds, or all times, as text."""
+    """Seeds, or all times, that a row of the baseline has and the new one lacks, as text."""
     seeds = sorted(set(old.skips) - set(new.skips), key=int)
     if seeds:
         yield f"{old.name}: {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(seeds)}"
@@ -151,7 +151,8 @@ def missing_of(old, new, kinds):
 
 
 def require_same_work(old, new):
-    """What both configurations name has to be equal; what only one has is an option that came or went."""
+    """Raises Problem where an option that both configurations have differs. An option that only one has was added or
+    removed between versions."""
     other = [f"{name} {old.config[name]} / {new.config[name]}" for name in sorted(set(old.config) & set(new.config))
              if old.config[name] != new.config[name]]
     if other:

@@ -11,19 +11,19 @@ s = max|x| / qmax in fp32, stored as bf16 rounded up and at most the largest fin
 q = clamp(rint(x * (1 / s)), -qmax, qmax). A scale that would be subnormal is 0 and so is its block; a block
 with NaN or Inf stores the canonical NaN as its scale and zeros as payload. Options:
   +wide   all 2^b codes, s = max|x| / 2^(b-1)
-  +asym   q = rint((x - m) * (1 / s)) in 0 .. 2^b - 1 with m = min x, stored as bf16 rounded down (a zero as +0) behind
+  +asym   q = rint((x - m) * (1 / s)) in 0 .. 2^b - 1 with m = min x, stored as bf16 rounded down (a zero as +0) after
           the scale, and s = (max x - m) / (2^b - 1); a range that overflows is not finite
   +s32    scale and minimum as fp32
-  +sr     q = floor(t) + (u < t - floor(t)) in place of rint(t), t = x * (1 / s), clamped: u = (w >> 8) / 2^24 of word
+  +sr     q = floor(t) + (u < t - floor(t)) instead of rint(t), t = x * (1 / s), clamped: u = (w >> 8) / 2^24 of word
           number % 4 of Philox4x32-10 (Salmon et al., SC'11) with a key of two words and the counter number / 4
   +had32  quantized is H x of every 32 values: x / sqrt(32), then butterflies of distance 1 to 16; beyond 2^122 a
           block is not finite
 fp8e4m3 and fp8e5m2: s = max|x| / largest element, as bf16 rounded up; mxfp8, mxfp6, mxfp4 (OCP Microscaling 1.0):
 blocks of 32, s = 2^(floor(log2 max|x|) - emax), one byte of exponent. An element is the nearest value, ties to even, of
 a table of all values of its format, at most the largest one. nvfp4: blocks of 16 E2M1 elements; the image scale g =
-max|x| / 2688 over the blocks that are finite (fp32, 0 where it would be subnormal), in 16 bytes behind the block
+max|x| / 2688 over the blocks that are finite (fp32, 0 where it would be subnormal), in 16 bytes after the block
 scales; a block's scale is s = max|x| / (6 g) as the nearest E4M3 value, 0 where s * g would be subnormal, NaN (0x7F)
-where the block is not finite; elements as above, of x * (1 / (s * g)). Payload: planes of 8, 4, 2 and 1 bits a value,
+where the block is not finite; elements as above, of x * (1 / (s * g)). Payload: planes of 8, 4, 2 and 1 bits per value,
 the widest first with the low bits of the codes.
 """
 
@@ -262,7 +262,7 @@ def integer_codes(values, finite, bits, options, draws):
 
 
 def float_codes(values, finite, format_name):
-    """The same for small floating-point elements, and what an image has behind the scales."""
+    """Codes and stored scales for small floating-point elements, and the bytes of an image after the scales."""
     table = elements(format_name)
     absmax = np.abs(values).max(axis=1, initial=0)
     image = np.zeros(0, np.uint8)

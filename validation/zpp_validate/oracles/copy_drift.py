@@ -11,12 +11,12 @@ of the difference to the compute dtype and of the sum to the copy's: no error of
 optimizer is offloaded and 16 bits compute, w is rounded to them before r is taken from it, and the bound has that
 rounding too. And r has the bits of the codec's description, unless the codec draws random numbers.
 
-CHECKPOINTS are folders that --save names, or single folders step-...; TRACE is of the run. A run that went on in parts
-has a trace for each, and --trace may be given several times: a step is judged by the codecs of the trace that has it.
-Checkpoints do not tell their codecs, so that steps in no trace are judged by the first one named, and a warning says
-so. A checkpoint of --save-interval 1 and --save-keep 100000 is of every step. A row of the table is for as many steps,
-with the largest values among them; `of the bound` is the largest share that a weight took of its own bound. Exit codes:
-0 all as it should be, 1 not, 2 usage, or no two checkpoints follow each other.
+CHECKPOINTS are folders that --save names, or single folders step-...; TRACE is of the run. A run that was resumed has a
+trace for each part, and --trace may be given several times: a step is judged by the codecs of the trace that has it.
+Checkpoints do not name their codecs, so that steps in no trace are judged by the first trace named, and a warning says
+so. With --save-interval 1 and --save-keep 100000 there is a checkpoint of every step. A row of the table is for as many
+steps, with the largest values among them; `of the bound` is the largest share that a weight took of its own bound. Exit
+codes: 0 all as it should be, 1 not, 2 usage, or no two checkpoints follow each other.
 """
 
 import sys

@@ -367,7 +367,7 @@ def show(values):
     if values["peak_memory_bytes"] is not None:
         lines.append(f"peak memory {values['peak_memory_bytes'] / 2**30:.1f} GiB")
     if values["loopback_bytes_per_step"] is not None:
-        lines.append(f"{values['loopback_bytes_per_step'] / 1e9:.3f} GB a step on the loopback interface")
+        lines.append(f"{values['loopback_bytes_per_step'] / 1e9:.3f} GB per step on the loopback interface")
     print("\n".join(lines), flush=True)
 
 

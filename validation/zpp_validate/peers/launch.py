@@ -1,4 +1,4 @@
-"""What the peers share: which rank a process is, and what NCCL is told before it starts."""
+"""Start of the peers: the rank of a process, and the variables of NCCL and PyTorch that are set before these start."""
 
 import os
 import socket
@@ -41,8 +41,9 @@ def leave(program, place, error):
 
 
 def set_nccl(environment, place, node_size):
-    """Before NCCL starts. NVLS needs a fabric manager that not every machine runs; it is off on either side of a
-    comparison. With emulated nodes, neither shared memory nor NVLink crosses a host id. What is set stays."""
+    """Sets variables before NCCL starts; those that are set stay. NVLS needs a fabric manager that not every machine
+    runs: it is off on either side of a comparison. With emulated nodes, neither shared memory nor NVLink crosses a host
+    id."""
     environment.setdefault("NCCL_NVLS_ENABLE", "0")
     if node_size:
         environment.setdefault("NCCL_HOSTID", f"peer-node-{place.local // node_size}-{socket.gethostname()}")
@@ -50,27 +51,28 @@ def set_nccl(environment, place, node_size):
 
 
 def set_allocator(environment, expandable):
-    """Before PyTorch starts CUDA: whether its allocator maps memory into segments that grow. What else is set stays."""
+    """Sets, before PyTorch starts CUDA, whether its allocator maps memory into segments that grow. Other settings of
+    the allocator stay."""
     parts = environment.get(ALLOCATOR, "").split(",")
     kept = [part for part in parts if part and not part.startswith("expandable_segments:")]
     environment[ALLOCATOR] = ",".join([*kept, f"expandable_segments:{expandable}"])
 
 
 def set_symmetric_memory(environment):
-    """Before PyTorch and NCCL start. Copy engines gather, so that no multiprocessor is taken from compute; multicast
-    needs the fabric manager, as NVLS does. What is set stays."""
+    """Sets variables before PyTorch and NCCL start; those that are set stay. Copy engines gather, so that no
+    multiprocessor is taken from compute. Multicast needs the fabric manager, as NVLS does."""
     environment.setdefault("NCCL_CTA_POLICY", "2")
     environment.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
 
 
 def set_compiler(environment):
-    """Before PyTorch is imported. Each rank would start a process for each core of the host, up to 32, and they take
-    time from the ranks while they start. What is set stays."""
+    """Limits PyTorch's compiler processes before PyTorch is imported; a limit that is set stays. Each rank would start
+    a process for each core of the host, up to 32, and these take time from the ranks while they start."""
     environment.setdefault(COMPILERS, "4")
 
 
 def told_environment():
-    """What NCCL, PyTorch's memory and its compiler are told."""
+    """Variables that NCCL, PyTorch's memory and its compiler read."""
     return {name: value for name, value in sorted(os.environ.items())
             if name.startswith(("NCCL_", "TORCH_SYMM")) or name in (ALLOCATOR, COMPILERS)}
 

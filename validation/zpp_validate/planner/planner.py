@@ -19,12 +19,12 @@ from zpp_validate.tables import markdown_table
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PUBLISHED = ROOT / "validation" / "published" / "zeropp.json"
 
-# Mean and worst error of rows that were not fitted on. What is above the aim is a miss that the table explains.
+# Mean and worst error of rows that were not fitted on. An error above the aim is a miss, which the table explains.
 OWN = (0.05, 0.10)
 AIMS = {"published": (0.05, 0.12), "one GPU": OWN, "one node of 2": OWN, "one node of 4": OWN, "one node of 8": OWN,
         "emulated nodes of 1": OWN,
         "emulated nodes of 2": OWN, "offload to the host": OWN}
-# What was reached, rounded up: worse is a regression.
+# Errors that were reached, rounded up: a larger error is a regression.
 PROMISES = {"published": (0.05, 0.12), "one GPU": (0.02, 0.05), "one node of 2": (0.04, 0.10),
             "one node of 4": (0.03, 0.12),
             "one node of 8": (0.04, 0.10), "emulated nodes of 1": (0.10, 0.23), "emulated nodes of 2": (0.06, 0.18),
@@ -39,7 +39,7 @@ def percent(value, digits=1):
 
 
 def published_table(rows):
-    header = ["model", "tokens a GPU", "links", "run", "published TFLOPS", "predicted", "error beyond 0.5", "use"]
+    header = ["model", "tokens per GPU", "links", "run", "published TFLOPS", "predicted", "error beyond 0.5", "use"]
     cells = [[f"{row.model} B", str(row.tokens), str(row.links), row.engine, f"{row.published:g}",
               f"{row.predicted:.1f}",
               percent(row.error), "fitted on" if row.fitted else "predicted"] for row in rows]

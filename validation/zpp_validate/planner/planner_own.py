@@ -1,7 +1,7 @@
 """Steps that were measured on H200, in the traces of results/, against `zpp_plan time`. The cluster files come from the
 measured rates of kernels and rails (`zpp_plan calibrate`) and from four constants, fitted on the traces CALIBRATED_ON
-alone; all other traces are predicted, with the configuration that each of them holds. What offload waits for on the
-host are rates that were measured apart, in the sessions of its runs.
+alone; all other traces are predicted, with the configuration that each of them holds. The host rates for offload were
+measured separately, in the sessions of its runs.
 """
 
 import csv
@@ -93,10 +93,10 @@ CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = [f"beside-fsdp2/{run}" for run in ("1.64b-tuned/none", "6.86b/none", "18.7b-second-session/none",
                                                    "18.7b-second-session/qwz-qgz")]
-# What layers lose beside kernels of NCCL they do not lose on one GPU: its own value of that constant.
+# On one GPU layers lose no time to kernels of NCCL beside them: the constant has its own value there.
 ALONE = "h200-1x-host"
 CALIBRATED_ALONE_ON = ["1x/steps-of-one-gpu/gpt-2.6b", "1x/steps-of-one-gpu/gpt-3.9b"]
-ALONE_CONSTANT = ("gpu.layer_gap_us", "us a layer and pass on one GPU", 0, 300)
+ALONE_CONSTANT = ("gpu.layer_gap_us", "us per layer and pass on one GPU", 0, 300)
 # No bandwidth of these rails was measured apart: the one of the trace.
 CALIBRATED_RAILS_ON = "emulated-nodes/1.64b-4x4-sockets/none"
 RAIL_CONSTANT = ("rails.lanes.0.gb_per_s", "GB/s of a rail with 4 x 4 sockets, in one collective", 2, 30)
@@ -105,7 +105,7 @@ RING = ("rails.ring_gb_per_s", "GB/s that leave a node in the vendor's ring; not
 TWO_LANES = 1.4  # times what one carries: measured with default sockets
 
 CONSTANTS = [("gpu.step_share", "what kernels reach within a step, of what each reaches alone", 0.8, 1),
-             ("gpu.layer_gap_us", "us a layer and pass: launches, tails and small kernels", 0, 300),
+             ("gpu.layer_gap_us", "us per layer and pass: launches, tails and small kernels", 0, 300),
              ("node_links.gpu_share", "what a transfer over NVLink takes from compute beside it", 0.05, 0.4),
              ("node_links.most_gb_per_s", "GB/s of all transfers of a GPU together, of 450", 290, 400)]
 
@@ -183,7 +183,7 @@ def warm_ups(folder, study, stems):
 
 
 def features_of(stem):
-    """Of 004-1.64b-emulated-4x4-all: all. Of a file without a number, its stem."""
+    """Features that a file names: "all" for 004-1.64b-emulated-4x4-all. A file without a number has its stem."""
     name = stem.split("-", 1)[1] if stem[0].isdigit() else stem
     for layout in ("emulated-", "node-"):
         if layout in name:

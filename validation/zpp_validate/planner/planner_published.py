@@ -1,7 +1,7 @@
 """The published throughputs of ZeRO++ on V100 and the tutorial's log, against `zpp_plan time`. Four constants of the
 cluster file were fitted, on the rows FITTED_ON alone; all other rows are predicted.
 
-Figures are read off plots as integers: an error counts beyond half a unit. What a row's TFLOPS are of is the paper's
+Figures are read off plots as integers: an error counts beyond half a unit. The TFLOPS of a row follow from the paper's
 formula for the operations of a step with recompute, 96 B s L h^2 (1 + s / 6h + V / 16Lh).
 """
 

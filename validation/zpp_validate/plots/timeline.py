@@ -5,12 +5,12 @@ usage: zpp-validate timeline TRACE -o FILE.json
 TRACE is a trace (HDF5) or the JSON of zpp_train. A trace holds columns and sums, not events with a beginning; what is
 drawn says which of both it is, in the names of tracks and in the arguments of each slice:
 
-  process "steps"        a slice a step, end to end in the order of /steps (pauses between steps are not recorded).
+  process "steps"        a slice per step, end to end in the order of /steps (pauses between steps are not recorded).
                          Below it, on tracks of their own, forward, drawn from the step's beginning, and backward, drawn
-                         behind it or, where that would pass the step's end, up to it: lengths are recorded, beginnings
-                         are not. All are the largest over ranks, and of different ranks: together they may be longer
-                         than the step. Counters: exposed communication, bytes, loss, tokens a second. Evaluations are
-                         marks.
+                         after it or, where that would pass the step's end, up to that end: lengths are recorded,
+                         beginnings are not. All are the largest over ranks, and of different ranks: together they may
+                         be longer than the step. Counters: exposed communication, bytes, loss, tokens per second.
+                         Evaluations are marks.
   process "rank R"       /timers: what the host spent in each category over the whole training loop, largest first. A
                          sum, not a sequence.
   process "collectives"  /collectives: seconds of each row over the whole run, by phase; the largest over ranks. A sum,
@@ -33,7 +33,7 @@ LARGEST = "largest over ranks"
 COUNTERS = {  # counter: columns of /steps, each a series of its
     "exposed communication (s)": {"exposed": "time_communication_exposed"},
     "bytes sent": {"inside nodes": "bytes_intra_node", "across nodes": "bytes_inter_node"},
-    "loss": {"loss": "loss"}, "tokens a second": {"tokens": "tokens_per_second"}}
+    "loss": {"loss": "loss"}, "tokens per second": {"tokens": "tokens_per_second"}}
 
 
 class Timeline:

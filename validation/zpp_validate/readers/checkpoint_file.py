@@ -1,7 +1,7 @@
-"""What a checkpoint folder step-... holds: arrays put together from the ranks' files, and the slices in which they lie
+"""Content of a checkpoint folder step-...: arrays put together from the ranks' files, and the slices in which they lie
 there.
 
-Digests are not looked at: the command zpp-validate checkpoint does.
+Digests are not checked: the command zpp-validate checkpoint does that.
 """
 
 import json
@@ -40,7 +40,7 @@ class Checkpoint:
         return values
 
     def extents(self, name):
-        """(first element, behind the last) of an array's slices, in their order."""
+        """(first element, element after the last) of an array's slices, in their order."""
         return sorted((each["offset"], each["offset"] + each["count"]) for each in self.slices.get(name, ()))
 
 

@@ -1,4 +1,4 @@
-"""What zpp_fabric wrote, from its JSON or its trace, as times of links; raises Problem with one line."""
+"""Times of links that zpp_fabric measured, from its JSON or its trace; raises Problem with one line."""
 
 from dataclasses import dataclass
 from pathlib import Path

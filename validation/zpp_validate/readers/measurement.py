@@ -45,7 +45,7 @@ def read_training(path, run, warmup):
     config = run["config"]
     tokens = config["train_batch_size"] * config["zeropp"]["model"].get("seq_length", 1)
     return Measurement(path, {"step time": sweep_file.Row(times)}, layout_of(run), machine_of(run), config,
-                       f"{tokens} tokens a step",
+                       f"{tokens} tokens per step",
                        config_hash=run["config_hash"], sent=sent)
 
 

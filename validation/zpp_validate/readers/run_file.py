@@ -1,4 +1,4 @@
-"""What a program of the suite wrote about a run, from its trace (HDF5) or from its JSON: attributes and columns, alike.
+"""A run of a program of the suite, from its trace (HDF5) or from its JSON: attributes and columns, alike.
 
 A JSON is read as it is; a trace becomes the same: {attribute: value, "config": {...}, group: {column: [value, ...]}}.
 """

@@ -1,8 +1,8 @@
 """The rows of a sweep over collectives, from the JSON of zpp_sweep or of nccl-tests (option -J).
 
-zpp_sweep has nccl-tests' keys and its own beside them. What nccl-tests' files lack is what nccl-tests runs: codec
-`none`, algorithm `native`, group `world`. Their collective is the name of the program, and they hold no samples, but a
-row again for each of the -N cycles: rows of one key are samples of it, as are `samples` of a row.
+zpp_sweep has nccl-tests' keys and its own beside them. Files of nccl-tests lack the keys of values that are always the
+same there: codec `none`, algorithm `native`, group `world`. Their collective is the name of the program. They hold no
+samples, but a row for each of the -N cycles: rows of one key are its samples, as are `samples` of a row.
 """
 
 import math
@@ -18,7 +18,7 @@ PROGRAMS = {"alltoall": "all_to_all", "sendrecv": "send_recv"}  # nccl-tests' na
 
 
 class Key(NamedTuple):
-    """What makes two rows the same measurement. `size` in bytes, `root` -1 where there is none."""
+    """Two rows with the same key are the same measurement. `size` in bytes, `root` -1 where there is none."""
 
     collective: str
     codec: str
@@ -40,9 +40,9 @@ class Key(NamedTuple):
 
 @dataclass
 class Row:
-    """`samples`: microseconds, maximum over ranks; of a file without them, the one time that it has. Bandwidths in
-    GB/s, and the bytes of one run over all ranks, None where the file has none; bandwidths are those of `time`. Of
-    several cells, those of the last."""
+    """`samples`: microseconds, maximum over ranks; a file without samples has one time. Bandwidths are in GB/s and
+    follow from `time`; the bytes of one run are summed over all ranks. Both are None where the file has none. Where the
+    file has several cells of a key, both are from the last."""
 
     samples: list = field(default_factory=list)
     time: float = math.nan

@@ -34,7 +34,7 @@ def parts(file):
                 yield f"{owner}@{name}", lambda attributes=attributes, name=name: attributes[name]
     for group, columns in file.items():
         for name, dataset in columns.items() if isinstance(columns, h5py.Group) else ():
-            # Of chunks that are not there, a small file has as many.
+            # A small file may declare any number of chunks that are not stored.
             if dataset.size * dataset.dtype.itemsize > MOST_BYTES:
                 raise Unfit(f"/{group}/{name} is larger than any trace's")
             yield f"{group}/{name}", lambda dataset=dataset: dataset[()]

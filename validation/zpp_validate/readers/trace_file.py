@@ -25,8 +25,8 @@ class Trace:
         self.problems = []
         self.app = ""  # empty: cannot be read
         self.attributes, self.columns, self.data, self.gpus = {}, {}, {}, {}
-        self.budget = 0  # bytes a step, of adaptive bits
-        self.copies_found = "none"  # of the weights, that the run went on from
+        self.budget = 0  # bytes per step, of adaptive bits
+        self.copies_found = "none"  # copies of the weights from which the run resumed
         self.plan = {}  # attributes of groups of zpp_plan
         self.has_digest = False
         self.changed = None  # why the values are not those that were written
@@ -147,12 +147,13 @@ class Trace:
         return [text(value) for value in values] if kind == "S" else values
 
     def may_be_empty(self):
-        """Groups; a run that goes on from its last step has nothing left to do."""
+        """Groups that may be empty. A run that resumes after its last step has nothing to do."""
         nothing_left = {"steps", "collectives"} if self.attributes.get("first_step", 0) > 0 else set()
         return fmt.MAY_BE_EMPTY | fmt.MAY_BE_EMPTY_OF.get(self.app, set()) | nothing_left
 
     def data_groups(self, file):
-        """Of training /data; of zpp_converge /data_LEVEL for each level that reads tokens."""
+        """Groups that describe the data: /data of a training; /data_LEVEL of zpp_converge for each level that reads
+        tokens."""
         if self.app != "converge":
             return ["data"]
         return [f"data_{level}" for level in fmt.TOKEN_LEVELS if level in self.columns["settings"].get("level", ())]

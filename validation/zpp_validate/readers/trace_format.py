@@ -1,5 +1,5 @@
-"""What a complete trace holds: the fixed parts of lib/trace/README.md, as tables, one a program. The one description of
-names, types and units that every reader here checks a file against."""
+"""Fixed parts of a complete trace, by lib/trace/README.md, as tables, one per program. Every reader here checks the
+names, types and units of a file against these tables."""
 
 SCHEMA = "zeropp-trace"
 SCHEMA_VERSION = "1.7"
@@ -41,7 +41,7 @@ COLUMNS = {
     "memory": {"name": "S", "bytes_predicted": "u bytes", "bytes_actual": "u bytes"},
 }
 
-# What zpp_kernels has in place of a training's attributes and groups.
+# Attributes and groups of a training that a trace of zpp_kernels lacks, and the groups that it has instead.
 TRAINING_ONLY = {"kernels", "parameters_hash", "first_step", "deterministic", *REAL_ATTRIBUTES}
 KERNELS_COLUMNS = {
     "ranks": COLUMNS["ranks"],

@@ -4,9 +4,9 @@ and no network.
 usage: zpp-validate html TRACE... --output DIR [--title TEXT]
 
 Writes DIR/report.html. Each TRACE (HDF5) is judged as `check` judges it, summed up as `summarize` does, and shown with
-its tables, its picture, and where it comes from; training runs are laid side by side, and what differs between the
-configurations of runs of one program is listed. The same traces give the same page. What files say is shown as text,
-whatever it is.
+its tables, its picture, and where it comes from; training runs are laid side by side, and the differences between the
+configurations of runs of one program are listed. The same traces give the same page. The content of files is shown as
+text, whatever it is.
 
 Exit codes: 0 all are VALID, 1 some are not (the page says which, and why), 2 usage, 3 a Python module is missing, 5
 a trace cannot be opened, or the page cannot be written.
@@ -30,7 +30,7 @@ from zpp_validate.readers.trace_file import Trace
 from zpp_validate.reports import html_figures, html_tables, summarize, trace_summary
 from zpp_validate.reports.html_tables import Table
 
-# Who was asked, where another program runs this one: its name, and the command.
+# Name and command of the program that the user called, where another program runs this one.
 CALLED = os.environ.get("ZEROPP_PROGRAM", "zpp-validate html")
 LONGEST = 160  # characters of a value where configurations differ
 PROVENANCE = (("version", "version"), ("git commit", "git_commit"), ("uncommitted changes", "git_dirty"),
@@ -63,7 +63,7 @@ class Entry:
             self.config = ""
 
     def shown(self, make):
-        """What `make` gives; None where an INVALID trace makes it impossible."""
+        """Result of `make`; None where an INVALID trace makes it impossible."""
         if not self.reasons:
             return make(self.trace)
         try:
@@ -99,7 +99,7 @@ def names_of(paths):
 
 
 def differences(entries):
-    """Of the configurations of traces of one program, a table of the keys that are not the same in all."""
+    """For each program, a table of the keys whose values differ between the configurations of its traces."""
     for app in dict.fromkeys(entry.trace.app for entry in entries):
         own = [entry for entry in entries if entry.trace.app == app and entry.config]
         configs = [dict(measurement.flat(json.loads(entry.config))) for entry in own]
@@ -116,8 +116,8 @@ def short(value):
 
 
 def written(value):
-    """A value as the page shows it. What HTML forbids, and what is not seen but turns the direction of text, becomes
-    the character for one that is none."""
+    """A value as the page shows it. Characters that HTML forbids, and invisible ones that turn the direction of text,
+    become U+FFFD."""
     if isinstance(value, markupsafe.Markup):
         return value
     if isinstance(value, bool):

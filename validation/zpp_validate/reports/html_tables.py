@@ -24,7 +24,7 @@ def heading(kinds, name):
 
 
 def listed(title, group, names="", note=""):
-    """What makes a table of a group: all columns, or those named. A trace without the group has an empty table."""
+    """Maker of a table of a group: all columns, or those named. A trace without the group has an empty table."""
     def made(trace):
         kinds = trace.groups().get(group, {})
         chosen = names.split() if names and kinds else list(kinds)
@@ -35,8 +35,8 @@ def listed(title, group, names="", note=""):
 
 
 def spread(title, group, by="", note=""):
-    """What makes a table of the numbers of a group: their median, least and most for each value of the columns `by`.
-    Steps that were skipped do not count."""
+    """Maker of a table of the numbers of a group: their median, least and most for each value of the columns `by`.
+    Skipped steps do not count."""
     def made(trace):
         kinds, keys, parts = trace.groups().get(group, {}), by.split(), {}
         for row in trace.rows(group) if kinds else ():
@@ -50,7 +50,7 @@ def spread(title, group, by="", note=""):
 
 
 def attributes(title, group):
-    """What makes a table of a group's attributes, of zpp_plan."""
+    """Maker of a table of the attributes of a group of zpp_plan."""
     return lambda trace: Table(title, ["what", "value"], [[name.replace("_", " "), value]
                                                           for name, value in trace.plan[group].items()])
 
@@ -89,7 +89,7 @@ def settings(trace):
                      *(statistics.fmean(each) if runs else None for each in losses),
                      ", ".join(map(str, setting.diverged)) or "none", *map(sum, sent)])
     return Table("Settings, means over seeds",
-                 ["setting", "level", "bits a parameter", "runs", "training loss", "held-out loss", "diverged seeds",
+                 ["setting", "level", "bits per parameter", "runs", "training loss", "held-out loss", "diverged seeds",
                   "bytes across nodes, a step each", "predicted"], rows)
 
 
@@ -128,5 +128,5 @@ TABLES = {
 
 
 def tables_of(trace):
-    """Those that have rows, of a trace without problems of schema."""
+    """Tables that have rows, for a trace without problems of schema."""
     return [table for table in (make(trace) for make in TABLES[trace.app]) if table.rows]

@@ -1,5 +1,4 @@
-"""What the JSON of a program says, as metrics for Prometheus: names with base units, and labels that tell rows
-apart."""
+"""The JSON of a program as metrics for Prometheus: names with base units, and labels that distinguish rows."""
 
 import datetime
 import math
@@ -9,7 +8,7 @@ from prometheus_client.core import Metric
 from zpp_validate.problem import Problem
 
 MICRO, GIGA = 1e-6, 1e9
-# Of each row of zpp_sweep: the metric, the key in the JSON, its unit, and what it is.
+# Metrics of each row of zpp_sweep: name, key in the JSON, unit, description.
 OF_A_ROW = (
     ("bus_bandwidth_bytes_per_second", "bus_bw", GIGA,
      "Bus bandwidth as nccl-tests defines it, of uncompressed bytes."),
@@ -41,8 +40,8 @@ class Gauges:
 
 
 def add_head(add, program, success, when, **of):
-    """What every file has: an alert asks for the age of the last run and for its success. `success`: whether the exit
-    code was 0; `of`: labels that tell apart what the program judged."""
+    """Adds the metrics of every file: alerts use the age of the last run and its success. `success`: whether the exit
+    code was 0; `of`: labels of what the program judged."""
     add("zeropp_success", "1 where the last run of the program ended with exit code 0, else 0.", int(success),
         program=program, **of)
     add("zeropp_last_run_timestamp_seconds", "Unix time at which the last run of the program ended or began.", when,

@@ -58,7 +58,7 @@ class Link:
 
 
 class Run:
-    """What the report needs of one trace."""
+    """Data of one trace for the report."""
 
     def __init__(self, path):
         self.folder = path.resolve().parent.name

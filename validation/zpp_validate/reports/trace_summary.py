@@ -85,7 +85,7 @@ def converge(trace):
 def plan(trace):
     job, step = trace.plan["job"], next(row for row in trace.rows("traffic") if row["phase"] == "step")
     return [f"{job['node_count']} nodes x {job['ranks_per_node']} ranks, {job['parameters']:.4g} parameters, "
-            f"{job['tokens_per_step']:.0f} tokens a step",
+            f"{job['tokens_per_step']:.0f} tokens per step",
             *(f"sent {name} in a step: {step[f'bytes_{link}_node']} bytes, {step[f'messages_{link}_node']} messages"
               for link, name in zip(LINKS, ("inside nodes", "between nodes"))),
             f"memory of a rank: {bytes_text(job['memory_bytes'])}"]
@@ -125,5 +125,5 @@ SUMMARIES = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernel
 
 
 def lines_of(trace):
-    """Of a trace without problems of schema."""
+    """Lines that sum up a trace without problems of schema."""
     return SUMMARIES[trace.app](trace)

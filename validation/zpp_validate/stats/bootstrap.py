@@ -30,7 +30,7 @@ class Bootstrap:
         return tuple(np.minimum((count * u).astype(int), count - 1) for u in (lower, upper))
 
     def medians(self, samples, stream):
-        """The medians of all resamples. Those of different streams are independent of each other."""
+        """The medians of all resamples. Medians of different streams are independent of each other."""
         values = np.sort(np.asarray(samples, dtype=float))
         lower, upper = self.places(len(values), stream)
         return (values[lower] + values[upper]) / 2

@@ -1,14 +1,14 @@
-"""What bounds a training step, from the columns of /steps in its trace (lib/trace/README.md).
+"""The bound of a training step, from the columns of /steps in its trace (lib/trace/README.md).
 
 The step's time in three parts, of the medians over the measured steps:
 
   compute              forward + backward - exposed: the compute stream's schedule, without its waits. A gap in which
                        the host had not yet enqueued the next kernel is in it.
   communication        exposed: the compute stream waited for gathers and reductions. At stage 3 a unit's first gather
-                       waits for the optimizer's update of it, and at stages 1 and 2, and of units that persist, a
-                       layer for the gathers behind the update: what of that is not hidden is in it too. On the back
-                       end `host`, which has one thread, their codec work is in it. Named "across nodes" where bytes
-                       crossed nodes, whichever hop was waited for, else "inside the node".
+                       waits for the optimizer's update of it. At stages 1 and 2, and for units that persist, a layer
+                       waits for the gathers after the update. The part of both waits that is not hidden is in it too.
+                       On the back end `host`, which has one thread, the codec work of collectives is in it. Named
+                       "across nodes" where bytes crossed nodes, whichever hop was waited for, else "inside the node".
   host and optimizer   time - (forward + backward): outside of that schedule. Latency of the host, the optimizer as far
                        as nothing hides it, control messages.
 

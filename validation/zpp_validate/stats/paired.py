@@ -1,4 +1,4 @@
-"""What paired differences say: their mean with an interval, whether it is above or below a bound, whether it is within
+"""Tests of paired differences: their mean with an interval, whether it is above or below a bound, whether it is within
 a margin on both sides (two one-sided tests, TOST), and how small a difference so many pairs can show.
 
 Differences are taken to be independent and near normal: each is one of two whole runs from one seed. All tests are

@@ -1,5 +1,5 @@
-"""What a study of so many pairs would show, before it is made: how wide its interval is, how likely it finds a
-difference or shows that there is none beyond a margin, if the differences spread as a pilot's do.
+"""Power of a study of so many pairs, before it is made: how wide its interval is, how likely it finds a difference or
+shows that there is none beyond a margin, if the differences spread as a pilot's do.
 
 All of Student's t test, as paired.py has it. Probabilities are means over the distribution of the standard deviation
 that the study itself will find: chi-squared with n - 1 degrees of freedom, cut into SHARES parts of equal probability.
@@ -22,13 +22,13 @@ def own_spreads(freedom):
 
 
 def spread_bound(spread, freedom, confidence):
-    """What the true standard deviation is below with that confidence, where `freedom` + 1 differences spread by
+    """Upper bound, with that confidence, of the true standard deviation of `freedom` + 1 differences that spread by
     `spread`."""
     return spread * math.sqrt(freedom / scipy.stats.chi2.ppf(1 - confidence, freedom))
 
 
 def half_width(count, spread, confidence):
-    """Of the two-sided interval, where the study finds the spread itself."""
+    """Half the width of the two-sided interval, where the study finds the spread itself."""
     return scipy.stats.t.ppf((1 + confidence) / 2, count - 1) * spread / math.sqrt(count)
 
 

@@ -20,7 +20,7 @@ def p_value(first, second):
 
 
 def smallest_p(m, n):
-    """What p_value() says of m and n samples, none equal, when each of one exceeds each of the other."""
+    """p_value() of m and n samples, none equal, when each sample of one side exceeds each of the other."""
     return math.erfc((m * n / 2 - 0.5) / math.sqrt(m * n * (m + n + 1) / 6))
 
 

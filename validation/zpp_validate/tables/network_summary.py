@@ -1,6 +1,6 @@
-"""What a study over emulated networks keeps of its runs: one JSON file, small enough to be kept beside its table. Made
-from the traces (lib/trace/README.md) and the counters of the interfaces (jobscripts/local/netns.py); network_table.py
-reads it.
+"""Summary of the runs of a study over emulated networks: one JSON file, small enough to be kept beside its table. It is
+made from the traces (lib/trace/README.md) and the counters of the interfaces (jobscripts/local/netns.py);
+network_table.py reads it.
 
 All steps are kept, with those of warm-up; `warmup` says how many these are.
 """
@@ -21,7 +21,7 @@ def text(value):
 
 
 def summarize(study, run, trace_path, counters_path):
-    """Of one complete run."""
+    """Summary of one complete run."""
     counters = json.loads(Path(counters_path).read_text())
     with h5py.File(trace_path, "r") as trace:
         steps = {name: trace[f"steps/{name}"][()].tolist()

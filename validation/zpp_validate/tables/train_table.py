@@ -29,15 +29,15 @@ LONG_STEP, FEW, FEW_LONG = 5.0, 20, 5  # seconds; the fewest samples, and where 
 TIME_LIMIT = {124, 137}  # exit codes of timeout(1)
 
 COLUMNS = ("run", "step (ms)", "95 % interval", "p95", "CV", "tokens/s/GPU", "MFU", "HFU", "exposed (ms)",
-           "bound by", "GB across nodes", "predicted", "GB on lo", "GiB a GPU", "vs FSDP2", "vs hybrid", "notes")
+           "bound by", "GB across nodes", "predicted", "GB on lo", "GiB per GPU", "vs FSDP2", "vs hybrid", "notes")
 TEXT_COLUMNS = {"run", "bound by", "notes"}
 
 LEGEND = """step: the median of the timed steps, the largest over ranks of each; 95 % interval: of that median, by \
 order statistics.
-exposed: time in which compute waited for communication. GB across nodes: sent between nodes a step, counted over all
-ranks (10^9 bytes); predicted: the closed form. GB on lo: sent by the loopback interface a step, where emulated nodes
+exposed: time in which compute waited for communication. GB across nodes: sent between nodes per step, counted over all
+ranks (10^9 bytes); predicted: the closed form. GB on lo: sent by the loopback interface per step, where emulated nodes
 meet, or by the interfaces of emulated hosts; of zpp_train and of such hosts over the whole run, its start included.
-GiB a GPU: peak (zpp_train: of its buffers on rank 0).
+GiB per GPU: peak (zpp_train: of its buffers on rank 0).
 vs FSDP2, vs hybrid: speed-up over the fastest run of FSDP2 (on one GPU of PyTorch) that is not hybrid, and over the
 fastest with hybrid sharding, of all variants in the same table. A run with a CV above {unsteady:.0%} is unsteady: it
 counts only where all of them are.
@@ -77,7 +77,7 @@ class Row:
 
 
 def last_line(path):
-    """What a failed command said: its error line, else its last line."""
+    """The message of a failed command: its error line, else its last line."""
     try:
         lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
@@ -134,7 +134,7 @@ def read_peer(row, summary, _):
 
 
 def read_interfaces(row, counters, entry):
-    """What netns.py --counters wrote of emulated hosts, beside the summary."""
+    """Adds the counters of emulated hosts that netns.py --counters wrote beside the summary."""
     steps = int(entry["warmup"]) + len(row.seconds)
     row.loopback = counters["total"]["sent_bytes"] / steps
     row.place = f"{counters['hosts']} x {counters['ranks_per_host']}, emulated hosts, {counters['rate']}"
