@@ -11,7 +11,7 @@ import sys
 
 
 def missing(names):
-    """Those of the modules that cannot be imported here."""
+    """The modules of `names` that cannot be imported here."""
     found = []
     for name in names:
         try:

@@ -67,7 +67,7 @@ def without(modules):
 
 
 def indices(text):
-    """Of --except; raises ValueError."""
+    """Indices of --except. Raises ValueError."""
     return {int(part) for part in text.split(",") if part}
 
 
@@ -230,7 +230,7 @@ def start(study, run, words, results):
 
 
 def over(study, code):
-    """What the time limit of the study did to a run."""
+    """Message about a run that reached the study's time limit."""
     limit = f"the study's time_limit of {study.time_limit} s is over"
     if code == supervise.ASKED:
         return f"{limit}, and the run saved where it stands: start it again"

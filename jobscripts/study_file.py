@@ -55,7 +55,7 @@ class Run:
         return [PLACEHOLDER.sub(lambda match: str(numbers[match[0]]), word) for word in words]
 
     def identity(self):
-        """What makes two runs the same one; kept beside the trace, so that an edited study runs again. The file of
+        """Identity of a run. It is kept beside the trace, so that the runs of an edited study run again. The file of
         --config counts with its content."""
         flags = self.fill(self.flags)
         files = [value for flag, value in zip(flags, flags[1:]) if flag == "--config"]
@@ -65,7 +65,7 @@ class Run:
 
 
 def sha256(file):
-    """Of a file of the source tree, or an absolute path."""
+    """SHA-256 of a file, by its path in the source tree or an absolute path."""
     try:
         return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()
     except OSError as error:

@@ -50,7 +50,8 @@ def supervise(words, cwd, output, limit, saves=False):
 
 
 def end_with(parent):
-    """What a child does between fork and exec: it gets a TERM when `parent` dies; where it has died already, this is the end."""
+    """Function that a child calls between fork and exec: the child gets TERM when `parent` dies, and ends at once where
+    it has died already."""
     def bind():
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:

@@ -182,7 +182,7 @@ def divided(ordered, least):
 
 
 def fraction(held_out, tokens):
-    """What zpp_train rounds up to so many tokens at the end."""
+    """The fraction that zpp_train rounds up to `held_out` tokens at the end."""
     return (held_out - 0.5) / tokens
 
 

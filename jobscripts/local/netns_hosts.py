@@ -58,7 +58,8 @@ SYSCTL = {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_
 
 
 def bits_per_second(rate):
-    """Of a rate such as 100mbit; None for `unshaped`. ValueError says what a rate is."""
+    """Bits per second of a rate such as 100mbit; None for `unshaped`. Raises ValueError, whose text says what a rate
+    is."""
     if rate == UNSHAPED:
         return None
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(kbit|mbit|gbit)", rate)
@@ -86,7 +87,7 @@ def tcp_flags(rate):
 
 
 def variables(rate):
-    """What Open MPI reads, for links with this rate."""
+    """Environment variables for Open MPI over links with this rate."""
     flags = tcp_flags(rate)
     return {**{f"OMPI_MCA_{name}": value for name, value in MCA.items()}, **({TCP_FLAGS: flags} if flags else {})}
 
@@ -109,7 +110,7 @@ def switch_commands():
 
 
 def host_commands(host, pid, rate):
-    """What makes a host of the sleeping process `pid`."""
+    """Commands that make a host of the sleeping process `pid`."""
     port = f"port{host}"
     inside = [["hostname", name_of(host)], ["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm"],
               ["ip", "link", "set", "dev", "lo", "up"], ["ip", "address", "add", f"10.77.0.{host}/24", "dev", "eth0"],
@@ -195,7 +196,7 @@ def build(plan):
 
 
 def interface(pid):
-    """What a host's eth0 and its TCP have counted so far."""
+    """Counters of a host's eth0 and its TCP so far."""
     line = next(line for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines() if line.strip().startswith("eth0:"))
     values = [int(value) for value in line.split(":")[1].split()]
     names, numbers = [line.split()[1:] for line in Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
@@ -214,14 +215,15 @@ def dropped(host, pid):
 
 
 def busy_seconds():
-    """Of all cores of the machine since it started; interrupts too, which are charged to whom they hit."""
+    """Busy seconds of all cores of the machine since it started. Interrupts count too: Linux charges them to the
+    process that they interrupt."""
     values = [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     user, nice, system, _, _, interrupt, deferred = values[:7]
     return (user + nice + system + interrupt + deferred) / os.sysconf("SC_CLK_TCK")
 
 
 def used_seconds():
-    """Of processor time, by the commands that have ended."""
+    """Seconds of processor time of the commands that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -84,7 +84,7 @@ def chosen(study, only):
 
 
 def rate_of(run):
-    """Of the run's link; StudyError where its `network` holds what netns.py does not know."""
+    """Rate of the run's link. Raises StudyError where its `network` has keys that netns.py does not know."""
     network = run.environment.get("network", {})
     unknown = sorted(set(network) - {"rate"})
     if unknown or "rate" not in network:

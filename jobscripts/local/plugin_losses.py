@@ -125,7 +125,8 @@ def train(modules, options, place, text, device, seed, keywords):
 
 
 def described(options, ranks, version):
-    """What the runs of one study have in common, as --json keeps it. The text is known by its digest, wherever it lies."""
+    """Settings that the runs of one study share, as --json keeps them. The text is identified by its digest, not its
+    path."""
     with options.data.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     given = {key: str(value) for key, value in vars(options).items() if key not in ("seeds", "json", "data")}

@@ -41,7 +41,7 @@ class ZeroppCheck(rfm.RunOnlyRegressionTest):
 
     @run_before("run")
     def set_command(self):
-        """What the script of the job holds is quoted: a folder may have any name."""
+        """Quotes the words of the job's script: a folder may have any name."""
         words = ["--json", SUMMARY, *self.flags()]
         if "emulated-nodes" in self.current_partition.features:
             words += ["--node-size", str(self.ranks_per_node)]
@@ -104,7 +104,7 @@ class ZppTrain(ZeroppCheck):
 
 @rfm.simple_test
 class ZppInfo(ZeroppCheck):
-    """What was built, and the nodes and ranks that it finds."""
+    """The build, and the nodes and ranks that it finds."""
 
     program = "zpp_info"
     descr = "zpp_info: sees the nodes and ranks that the scheduler started"

@@ -127,7 +127,7 @@ class Plan(_Owner):
         return traffic
 
     def forget_errors(self, stream=None):
-        """Those that error feedback keeps for the next run."""
+        """Drops the errors that error feedback keeps for the next run."""
         check(load().zpp_plan_forget_errors(self._handle, stream))
 
 
@@ -148,8 +148,8 @@ def decode(codec, dtype, device, image, count, values, stream=None):
 
 
 class ExactDifferences:
-    """Of `count` 16-bit values to a copy (lib/c/zeropp.h says how). `escapes`, EXACT_WIDTHS numbers of 8 bytes, are the
-    largest of all ranks whose images travel together."""
+    """Exact differences of `count` 16-bit values from a copy (lib/c/zeropp.h has the steps). `escapes`, EXACT_WIDTHS
+    numbers of 8 bytes, are the maxima over all ranks whose images are sent together."""
 
     def __init__(self, dtype, device, count):
         self.dtype, self.device, self.size = dtype, device, count

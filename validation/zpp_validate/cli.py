@@ -29,7 +29,8 @@ def refuse(found, program=PROGRAM):
 
 
 def help_without(name, module):
-    """What a module says of itself, read but not imported: this Python cannot, for it has no `module`."""
+    """The docstring of a command's module, read but not imported: this Python lacks `module`, which the import
+    needs."""
     command = COMMANDS[name]
     source = pathlib.Path(__file__).parent / f"{command.module.replace('.', '/')}.py"
     return "\n\n".join((f"example: {PROGRAM} {name} {command.example}", command.summary,

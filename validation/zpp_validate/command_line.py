@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
         return arguments
 
     def options(self):
-        """Of the command and of its own commands."""
+        """Options of the command and of its own commands."""
         commands = [command for action in self._actions if isinstance(action.choices, dict)
                     for command in action.choices.values() if isinstance(command, Parser)]
         return [*self._option_string_actions, *(option for command in commands for option in command.options())]
@@ -129,12 +129,12 @@ share = real(0, 1)  # with more, a limit could not be exceeded
 
 
 def details(description):
-    """What a module says of itself, without its title and its usage, which the parser knows."""
+    """The docstring of a module, without its title and its usage, which the parser has."""
     return "\n\n".join(part for part in description.strip().split("\n\n")[1:] if not part.startswith("usage:"))
 
 
 def parser(name, description="", **options):
-    """Of the command `name`; `description` is its module's."""
+    """Parser of the command `name`; `description` is the docstring of its module."""
     command = COMMANDS[name]
     options = {"prog": problem.program(name), "description": command.summary, "epilog": details(description),
                "formatter_class": argparse.RawDescriptionHelpFormatter} | options

@@ -110,7 +110,7 @@ def reading(path, kind, remedy):
 
 @contextlib.contextmanager
 def part(name):
-    """Of a folder that is read: what its file `name` makes a reader throw is Unfit, and names it."""
+    """Turns an error of a reader about the file `name` of a folder into Unfit, which names the file."""
     try:
         yield
     except MALFORMED as error:
@@ -118,7 +118,7 @@ def part(name):
 
 
 def nearest(name, known):
-    """Of the known names, as a hint; empty where none is near."""
+    """The nearest of the known names, as a hint; empty where none is near."""
     import difflib
 
     return "".join(f" (nearest: {each})" for each in difflib.get_close_matches(name, known, 1))

@@ -82,7 +82,7 @@ def without(exclude, wrapped):
 
 
 def roots_of(modules):
-    """Those that are in no other of `modules`."""
+    """The modules that are in no other of `modules`."""
     inner = {id(each) for module in modules for each in module.modules() if each is not module}
     return [module for module in modules if id(module) not in inner]
 

@@ -109,7 +109,7 @@ def require_contiguous(what, *tensors):
 
 @dataclasses.dataclass
 class GatherInBackward:
-    """Of FSDP2's: in which backward it was, and the event after it."""
+    """A gather of FSDP2 in backward: the number of the backward, and the event after the gather."""
     backward: int
     done: torch.cuda.Event
 
@@ -188,7 +188,7 @@ class CompressedReduceScatter(Hook):
         self.leaves_all = bool(self.why_plain(self.codecs))  # to PyTorch
 
     def install(self):
-        """What FSDP2 reduces itself keeps the operation that FSDP2 asks for."""
+        """Installs the hook. Reductions that are left to FSDP2 keep the operation that FSDP2 asks for."""
         group = only_group(self.module)
         before = group._reduce_scatter_comm
         forcing = isinstance(before, CompressedReduceScatter) and not before.leaves_all

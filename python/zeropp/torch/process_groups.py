@@ -59,7 +59,7 @@ class _DeviceMemory:
 
 
 class _OverProcessGroup:
-    """What a communicator borrows of a process group: control messages, and with Transport.CALLBACKS the data."""
+    """Messages of a communicator over a process group: control messages, and with Transport.CALLBACKS the data."""
 
     def __init__(self, group, device):
         self.group, self.device = group, device
@@ -81,7 +81,7 @@ class _OverProcessGroup:
                 work.wait()  # on GPUs the stream waits, not the host
 
     def _control_device(self):
-        """Of control messages: the host where the group has a back end for it, such as gloo."""
+        """Device of control messages: the host where the group has a back end for it, such as gloo."""
         try:
             self.group._get_backend(torch.device("cpu"))
         except RuntimeError:

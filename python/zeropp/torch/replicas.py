@@ -66,7 +66,7 @@ class CompressedAllReduce(Hook):
 
 
 def warn_where_replicas_cross_nodes(groups, communicators):
-    """Of the groups that are compressed: where all lie inside nodes, and only what PyTorch carries crosses them."""
+    """Warns where all compressed groups lie inside nodes: then only PyTorch's own collectives cross nodes."""
     replicas = [(replica_group(group), group.device) for group in groups if replica_group(group) is not None]
     if not replicas or any(not communicators.inside_a_node(shard_group(group), group.device) for group in groups):
         return

@@ -77,14 +77,14 @@ class Report(list):
 
     @property
     def judged(self):
-        """Of all rows: "in part" where there are bytes that nobody counted beside those that are as predicted."""
+        """Verdict on all rows: "in part" where some bytes are as predicted and others were not counted."""
         judged = {row.judged for row in self} - {"-"}
         if judged == {"yes", "modelled"}:
             return "in part"
         return next((word for word in ("NO", "yes", "modelled") if word in judged), "-")
 
     def remarks(self):
-        """What the table does not say by itself."""
+        """Lines on what the table leaves out."""
         if not self.compressed:
             yield "this model is not compressed: call compress() after its last fully_shard()"
             return

@@ -12,8 +12,8 @@ DTYPES = {torch.float32: Dtype.FP32, torch.bfloat16: Dtype.BF16, torch.float16: 
 
 @dataclasses.dataclass
 class Sent:
-    """Of one module, phase and codec: what this rank sent. Counted by the library, predicted in closed form; of calls
-    that PyTorch carried (algorithm "torch") a ring's bytes stand in both."""
+    """Bytes that this rank sent for one module, phase and codec: counted by the library, and predicted in closed form.
+    For calls that PyTorch carried (algorithm "torch") both are the bytes of a ring."""
     calls: int = 0
     inside_nodes: int = 0
     between_nodes: int = 0
@@ -74,13 +74,14 @@ class SharedPlan:
             self._done = torch.cuda.current_stream(device).record_event(self._done)
 
     def sent(self, calls):
-        """What so many of its runs sent, which all send the same: where they did not, it is not what was predicted."""
+        """Bytes of `calls` runs of the plan. All runs send the same bytes; if they did not, the result differs from the
+        prediction."""
         of_plan = self.plan.traffic()
         predicted = (of_plan.predicted_inside_nodes, of_plan.predicted_between_nodes)
         sent = (of_plan.sent_inside_nodes, of_plan.sent_between_nodes)
 
         def share(total, expected):
-            """Rounded away from what was expected."""
+            """The share of `calls` runs in `total`, rounded away from `expected`."""
             return -(-total * calls // of_plan.runs) if total > expected else total * calls // of_plan.runs
 
         return Sent(calls, *map(share, sent, predicted), *map(share, predicted, predicted))

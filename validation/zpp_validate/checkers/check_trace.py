@@ -380,7 +380,7 @@ class Checker(TraceChecker):
             self.require(why is None, f"/errors: {row['kind']} {row['unit_kind']} of step {row['step']}: {why}")
 
     def check_checkpoints(self):
-        """Those that were asked for, each with all arrays of all ranks."""
+        """Checks that all requested checkpoints are there, each with all arrays of all ranks."""
         options, rows = self.config["zeropp"]["checkpoint"], self.trace.rows("checkpoints")
         saved = [row["step"] for row in rows]
         expected = checkpoint_rows.expected_steps(self.first, self.first + len(self.steps), options.get("interval", 0))

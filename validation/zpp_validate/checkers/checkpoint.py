@@ -29,7 +29,7 @@ def read_manifest(path):
 
 
 def check_cover(slices):
-    """Those of one array follow each other from its begin to its end."""
+    """Checks that the slices of one array follow each other from its begin to its end."""
     end = 0
     for each in sorted(slices, key=lambda s: (s["offset"], s["count"])):
         require((each["total"], each["element_bytes"]) == (slices[0]["total"], slices[0]["element_bytes"]),

@@ -11,14 +11,14 @@ def expected_steps(first, done, interval):
 
 
 def array_bytes(flats, moments, errors, widths, copies):
-    """Of all ranks: fp32 master weights of units with `flats` elements, `moments` bytes of what the optimizer keeps,
-    what error feedback keeps, the widths of adaptive bits of so many units, and `copies` bytes of what weight
+    """Bytes of all ranks' arrays: fp32 master weights of units with `flats` elements, `moments` bytes of the optimizer,
+    `errors` bytes of error feedback, the adaptive bits of `widths` units, and `copies` bytes of the copies that weight
     differences are added to."""
     return 4 * sum(flats) + moments + errors + 8 * widths + copies
 
 
 def problem(row, expected):
-    """Why a row cannot be, or None. `expected`: bytes."""
+    """Why a row is impossible, or None. `expected`: bytes."""
     if row["bytes"] != expected:
         return f"bytes are {row['bytes']}, should be {expected}"
     if not all(0 < row[name] < math.inf for name in ("time_paused", "time_writing")):

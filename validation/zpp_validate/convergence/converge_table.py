@@ -76,7 +76,7 @@ def ladder_table(claims, level):
 
 
 def effects_table(effects, level):
-    """Of error feedback; empty without."""
+    """Table of the effects of error feedback; empty without error feedback."""
     cells = [[effect.setting.name, effect.without.name, number(effect.pairs.mean),
               interval_text(effect.pairs.interval(judged.CONFIDENCE)),
               p_text(effect.p)] for effect in effects if effect.setting.level == level]
@@ -98,8 +98,7 @@ def entropy_text(study, level, bits):
 
 
 def runs_text(study, level):
-    """What the runs of a level have in common, by the first baseline; nothing where its configuration does not say
-    it."""
+    """Settings that the runs of a level share, by the first baseline; empty where its configuration lacks them."""
     first = next((setting for setting in study.settings if setting.level == level and not setting.baseline
                   and setting.runs), None)
     try:

@@ -36,7 +36,7 @@ class Row:
     verdict: str = ""
 
     def mean(self, name, side=None):
-        """Of a column of /runs, over the seeds of the setting or of `side`."""
+        """Mean of a column of /runs, over the seeds of the setting or of `side`."""
         runs = (side or self.setting).runs.values()
         return sum(getattr(run, name) for run in runs) / len(runs)
 

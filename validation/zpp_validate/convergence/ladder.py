@@ -59,7 +59,7 @@ class Claim:
 
 
 def distance_from_usual(setting):
-    """Of several settings on a rung: the one whose blocks are the usual ones, then the first."""
+    """Sort key of several settings on a rung: the setting with the usual blocks first, then by order."""
     blocks = [int(block) for codec in (setting.weight_codec, *setting.gradient_codecs)
               for block in re.findall(r":(\d+)", codec)]
     return sum(abs(block - USUAL_BLOCK) for block in blocks), setting.index

@@ -43,7 +43,7 @@ def ranks_of(trace):
 
 
 def difference(one, other, across_versions):
-    """What two files differ in that parts of one matrix may not, as text; empty: nothing."""
+    """A difference between two files that parts of one matrix may not have, as text; empty: none."""
     mine, yours = settings_of(one), settings_of(other)
     for name in [*mine, *(name for name in yours if name not in mine)]:
         if name not in mine or name not in yours:

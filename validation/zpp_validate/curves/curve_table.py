@@ -59,7 +59,7 @@ class Pair:
 
 
 def pairs_of(work, curves):
-    """Of all seeds that both have on the same data. Throws trained.Refused."""
+    """Pairs of runs, for all seeds that both have on the same data. Throws trained.Refused."""
     theirs, pairs = {(run["seed"], run["data_hash"]): run for run in curves["runs"]}, []
     for run in work.runs:
         if run.key not in theirs:

@@ -21,7 +21,7 @@ class Tensor(NamedTuple):
 
 
 def tensors_of(layers, tied_head):
-    """Of a GPT, in the order of their numbers."""
+    """Tensors of a GPT, in the order of their numbers."""
     spread, residual = float(SPREAD), float(SPREAD / np.sqrt(np.float32(2 * layers)))
     tensors = [Tensor("embedding.tokens.weight", scale=spread), Tensor("embedding.positions.weight", scale=spread)]
     for layer in range(layers):

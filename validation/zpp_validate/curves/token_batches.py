@@ -20,7 +20,7 @@ CHUNK = 1 << 22  # tokens
 
 
 class Tokens:
-    """Of a file that is read where it lies."""
+    """Tokens of a file, which is mapped into memory."""
 
     def __init__(self, source, path, held_out_fraction):
         """Throws ValueError for a file that is none of `source`, OSError."""

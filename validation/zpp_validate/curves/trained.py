@@ -22,12 +22,12 @@ class Trained:
 
     @property
     def compute(self):
-        """What weights are rounded to for forward and backward."""
+        """Type to which weights are rounded for forward and backward."""
         return "bf16" if self.config.get("bf16", {}).get("enabled") else "fp32"
 
     @property
     def activations(self):
-        """The host back end keeps them in fp32."""
+        """Type of activations: fp32 on the host back end."""
         return self.compute if self.backend == "cuda" else "fp32"
 
 
@@ -55,7 +55,7 @@ def check(config):
 
 
 def read(paths, setting=None):
-    """Of traces that are parts of one matrix. Raises Problem."""
+    """The training of traces that are parts of one matrix. Raises Problem."""
     trace, _ = merged.read(paths)
     with reading(trace.path, "whole matrix", "name a converge.h5 that zpp-validate check calls VALID"):
         if trace.problems:

@@ -75,7 +75,7 @@ class Trainer:
         return total / self.micro_steps
 
     def scale(self):
-        """What the mean gradient is multiplied by."""
+        """Factor on the mean gradient that clips it."""
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(self.sums))) / self.micro_steps
         return torch.clamp(self.clip / norm, max=1.0) if self.clip > 0 else torch.ones_like(norm)
 

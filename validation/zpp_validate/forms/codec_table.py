@@ -14,7 +14,7 @@ KEYS = ("weight_codec", "gradient_codec_intra", "gradient_codec_inter")
 
 @dataclass(frozen=True)
 class Codecs:
-    """Of one unit in one step; `none` without qwZ or qgZ."""
+    """Codecs of one unit in one step; `none` without qwZ or qgZ."""
 
     weights: str = "none"
     intra: str = "none"
@@ -38,7 +38,7 @@ class Adaptive:
 
     @classmethod
     def of(cls, own):
-        """Of the configuration's own object; None where it is off."""
+        """Adaptive bits by the object zeropp of a configuration; None where they are off."""
         found = own.get("adaptive_bits", {})
         if found.get("values", "none") == "none":
             return None

@@ -19,7 +19,7 @@ MOST_SAMPLED = 1 << 18  # values of a shard that adaptive bits look at
 
 @dataclass(frozen=True)
 class Memory:
-    """Of a run with these settings whose units lie so; `table` has the codecs of its units."""
+    """Memory of a run with these settings and this layout of units; `table` has the codecs of its units."""
 
     settings: Settings
     layout: Layout

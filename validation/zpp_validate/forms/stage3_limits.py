@@ -3,7 +3,8 @@ that are kept from one use to the next. Shares nothing with the library."""
 
 
 def persistent_units(parameters, threshold, model_threshold):
-    """Of units with so many parameters, in order: small ones, while all of them together are not too many."""
+    """Units that persist, of units with these numbers of parameters: small ones, in order, as long as their sum is
+    within the model's threshold."""
     chosen, total = set(), 0
     for unit, count in enumerate(parameters):
         if count <= threshold and total + count <= model_threshold:

@@ -13,8 +13,8 @@ class WeightDifferences:
 
     @classmethod
     def of(cls, own, element_bytes, stage):
-        """Of the object zeropp of a configuration, whose compute dtype has so many bytes; None: whole weights are
-        gathered."""
+        """Weight differences by the object zeropp of a configuration, with the bytes of its compute dtype; None: whole
+        weights are gathered."""
         if not own.get("weight_differences"):  # not in traces before it was there
             return None
         return cls(own["weight_difference_codec"], 4 if own["weight_copy_dtype"] == "fp32" else element_bytes,

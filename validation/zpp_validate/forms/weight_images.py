@@ -26,7 +26,8 @@ def chunks(count, depth, block):
 
 
 def table_bytes(tensors, first, length):
-    """Of one chunk, elements [first, first + length) of the unit; `tensors`: (offset, elements) of it."""
+    """Bytes of the table of one chunk, elements [first, first + length) of the unit; `tensors`: (offset, elements) of
+    the unit's tensors."""
     pieces = 0
     for offset, elements in tensors:
         begin, end = max(offset, first) - first, min(offset + elements, first + length) - first
@@ -36,7 +37,7 @@ def table_bytes(tensors, first, length):
 
 
 class KeptImages:
-    """What one rank keeps, through a run."""
+    """Weight images that one rank keeps, through a run."""
 
     def __init__(self, by_updates):
         """`by_updates`: the optimizer has updates that write images."""

@@ -120,7 +120,8 @@ def training_rows(path, run, warmup):
 
 
 def matrix_rows(path):
-    """Of a trace of zpp_converge: (a row for each setting that trains on tokens, the names of those that diverged)."""
+    """(Rows, names of settings that diverged) of a trace of zpp_converge: a row for each setting that trains on
+    tokens."""
     rows, diverged = [], []
     for setting in (s for s in Study(Trace(path)).settings if s.level in TOKEN_LEVELS):
         if setting.diverged:
@@ -142,7 +143,7 @@ def matrix_rows(path):
 
 
 def time_rows(path, warmup):
-    """Of zpp_sweep or zpp_kernels: a row for each of theirs."""
+    """A row for each row of zpp_sweep or zpp_kernels."""
     measured = measurement.read_file(path, warmup)
     config = without_seed(measured.config)
     return [Row(str(key), config, {} if row.wire_bytes is None else {"0": {"wire bytes": row.wire_bytes}},

@@ -61,7 +61,7 @@ def bits_of(format_name):
 
 
 def scale_bytes_of(format_name, options):
-    """Of one block: scale, and minimum where there is one."""
+    """Bytes of one block's scale, and of its minimum where there is one."""
     return 1 if format_name.startswith(("mx", "nv")) else (4 if "s32" in options
                                                            else 2) * (2 if "asym" in options else 1)
 
@@ -367,7 +367,7 @@ def finite_products(name, q, s, m):
 
 
 def rotated_back(name, values):
-    """Of whole blocks."""
+    """Values of whole blocks, with the rotation undone."""
     return rotated(values) if "had32" in name else values
 
 

@@ -37,7 +37,7 @@ NOTHING = "nothing"
 
 
 class Pair(NamedTuple):
-    """What was found of one exchange."""
+    """Findings on one exchange."""
 
     step: int  # that made it
     sent: str  # differences, whole weights or nothing
@@ -69,7 +69,7 @@ def level_error(format_name, options):
 
 
 def codec_bound(name, values, dtype):
-    """Of each value of a shard, what the codec may lose of it."""
+    """Bound on the codec's error, for each value of a shard."""
     format_name, block, options = codecs.parse(name)
     if format_name in codecs.CASTS:
         return np.zeros(len(values)) if format_name in ("none", dtype) else rounding(values, format_name)
@@ -160,7 +160,7 @@ def copies_of(run, earlier, later):
 
 
 def follow(run, earlier, later):
-    """What a step sent, or None where the copies began in it, or an evaluation sent something as well."""
+    """Findings on a step, or None where the copies began in it, or an evaluation sent something as well."""
     versions = [int(each.array("copy_version", "<u8")[0]) for each in (earlier, later)]
     if 0 in versions or versions[1] not in (versions[0], versions[0] + 1):
         return None
@@ -206,7 +206,7 @@ def table_of(pairs, count):
 
 
 def pairs_of(runs, folders):
-    """What was found of each step, and the steps among them that no trace has."""
+    """Findings on each step, and the steps among them that no trace has."""
     found, unknown, earlier, copies = [], [], None, False
     for step in sorted(folders):
         later = checkpoint_file.Checkpoint(folders[step])

@@ -45,7 +45,7 @@ def codes_of(values, signed):
 
 
 def fma(a, b, c):
-    """Of float32 values: the product is exact in the 64 bits of a long double."""
+    """Fused multiply-add of float32 values: the product is exact in the 64 bits of a long double."""
     return (np.longdouble(a) * np.longdouble(b) + np.longdouble(c)).astype(np.float32)
 
 

@@ -221,7 +221,7 @@ def show(values):
 
 
 def result(options, torch, rows, devices):
-    """What --json writes: zpp_sweep's keys, as far as there is something to say."""
+    """Content of --json: zpp_sweep's keys, as far as the peer has values for them."""
     on_gpu = options.device == "cuda"
     wrong = sum(entry["out_of_place"]["nwrong"] for entry in rows)
     return {"schema": "zeropp-sweep", "schema_version": "1.0", "peer": "PyTorch", "command_line": sys.argv,

@@ -304,7 +304,7 @@ def train(options, place, torch, gpt):
 
 
 def describe(options):
-    """What the run is, and each option of its speed that is no default."""
+    """Name of the run, with each option of its speed that is no default."""
     parts = ["PyTorch, one GPU, bf16 autocast" if options.plain else "FSDP2"]
     for name, words in (("hybrid", "hybrid"), ("reshard", "hpZ"), ("prefetch", "prefetch")):
         if getattr(options, name):
@@ -330,7 +330,7 @@ def describe(options):
 
 
 def result(options, place, torch, run):
-    """What --json writes."""
+    """Content of --json."""
     times = sample_statistics.summarize(run["seconds"])
     tokens = options.micro_batch_size * options.seq_length
     rate = tokens / times.median

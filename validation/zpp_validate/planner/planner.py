@@ -64,7 +64,7 @@ def own_table(traces):
 
 
 def noise_table(traces):
-    """What of the errors the runs' own noise can explain."""
+    """Table of errors, all and beyond the runs' own noise."""
     cells = []
     for kind in OWN_KINDS:
         rows = [trace for trace in traces if trace.kind == kind and not trace.fitted]

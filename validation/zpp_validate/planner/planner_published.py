@@ -57,7 +57,7 @@ class Row:
 
     @property
     def error(self):
-        """Of the published value, beyond half a unit."""
+        """Relative error of the prediction beyond half a unit of the published value."""
         return max(0.0, abs(self.predicted - self.published) - HALF_A_UNIT) / self.published
 
 

@@ -18,7 +18,7 @@ FEWEST = rank_test.samples_needed(0.05)  # samples of a row; with fewer its resa
 
 @dataclass(frozen=True)
 class Series:
-    """What a line of a plot is."""
+    """Codec and algorithm of a line of a plot."""
 
     codec: str
     algorithm: str
@@ -94,8 +94,8 @@ def crossing_of(sizes, log_ratios):
 
 
 def crossing(table, series, resampling):
-    """Of one compressed series; None where no size has an uncompressed time beside its own. `resampling`: a
-    Bootstrap."""
+    """Crossing of one compressed series; None where no size has an uncompressed time beside the compressed one.
+    `resampling`: a Bootstrap."""
     sizes = [size for size in table.sizes if size in table.rows[series] and table.baseline(size)]
     if not sizes:
         return None
@@ -113,6 +113,6 @@ def crossing(table, series, resampling):
 
 
 def crossings(table, resampling):
-    """Of all compressed series."""
+    """Crossings of all compressed series."""
     found = [crossing(table, series, resampling) for series in table.rows if series.codec != "none"]
     return [entry for entry in found if entry]

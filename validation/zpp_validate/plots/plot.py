@@ -50,8 +50,8 @@ def size_axis(axes, sizes):
 
 
 def bandwidth(table, title, stem):
-    """Of the median time: the file's bandwidth is that of its mean. The bandwidth times the time of a row is what it
-    moved."""
+    """Draws bandwidths by the median time: the file has them by the mean. Bandwidth times time of a row is the bytes
+    that it moved."""
     figure, panels = plt.subplots(1, 2, figsize=(12, 5), layout="constrained", sharey=True)
     codecs = sorted({series.codec for series in table.rows}, key=lambda name: (name != "none", name))
     algorithms = sorted({series.algorithm for series in table.rows})

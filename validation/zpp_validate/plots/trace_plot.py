@@ -144,7 +144,7 @@ PICTURES = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels
 
 
 def figure_of(trace):
-    """Of a trace without problems of schema; in the caller's rc_context."""
+    """Figure of a trace without problems of schema; in the caller's rc_context."""
     figure = plt.figure(figsize=(13, 4.2), layout="constrained")
     PICTURES[trace.app](trace, figure)
     figure.suptitle(f"zpp_{trace.app}, {trace.attributes['started_at']}", fontweight="bold")

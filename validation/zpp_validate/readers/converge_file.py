@@ -123,7 +123,7 @@ class Run:
 
 
 class Study:
-    """Of a trace_file.Trace whose schema is right. Raises ValueError where rows do not belong together."""
+    """The matrix of a trace_file.Trace whose schema is right. Raises ValueError where rows do not belong together."""
 
     def __init__(self, trace):
         self.attributes = trace.attributes
@@ -162,8 +162,8 @@ class Study:
         return self.runs[row["run"]]
 
     def part_batches(self, run, data):
-        """Of a run, as the trainer deals batches to parts: side by side, and as many of them as the held-out data
-        have."""
+        """Number of batches of each held-out part of a run, as the trainer deals them: consecutive batches to each
+        part, at most as many as the held-out data have."""
         setting = self.setting_of(run)
         try:
             config = json.loads(setting.config_json)

@@ -53,7 +53,7 @@ def of_rails(run):
 
 
 def attributes(path):
-    """What a trace says of its matrix: the sizes of its messages and the threshold."""
+    """Attributes of the matrix of a trace: the sizes of its messages and the threshold."""
     with h5py.File(path, "r") as file:
         return {name: value.item() for group in ("fabric", "fabric_typical")
                 for name, value in file[group].attrs.items() if hasattr(value, "item")}

@@ -77,7 +77,7 @@ def machine_of(run):
 
 
 def sweep_rows(run):
-    """Of a trace of zpp_sweep by sweep_file.Key; a sample is the largest over ranks of one cycle. `run`: of
+    """Rows of a trace of zpp_sweep by sweep_file.Key; a sample is the maximum over ranks of one cycle. `run`: of
     run_file.read()."""
     results, samples = run["results"], run["samples"]
     cycles = {}
@@ -97,7 +97,7 @@ def sweep_rows(run):
 
 
 def kernel_rows(run):
-    """Of a trace of zpp_kernels by name, microseconds."""
+    """Rows of a trace of zpp_kernels by name, in microseconds."""
     results, taken = run["results"], {}
     for result, seconds in zip(run["samples"]["result"], run["samples"]["time"]):
         taken.setdefault(result, []).append(1e6 * seconds)
@@ -107,7 +107,7 @@ def kernel_rows(run):
 
 
 def read_times(path, run):
-    """Of a trace of zpp_sweep or zpp_kernels."""
+    """Measurement of a trace of zpp_sweep or zpp_kernels."""
     if run["app"] == "sweep":
         rows = sweep_rows(run)
         return Measurement(path, rows, layout_of(run), machine_of(run), run["config"],
@@ -231,7 +231,7 @@ def flat(config, prefix=""):
 
 
 def differences(a, b):
-    """Of the configurations, as text."""
+    """Differences of the configurations, as texts."""
     before, after = dict(flat(a.config)), dict(flat(b.config))
     names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     texts = [f"{name} {before.get(name, '-')} / {after.get(name, '-')}" for name in names[:DIFFERENCES_SHOWN]]
@@ -239,8 +239,8 @@ def differences(a, b):
 
 
 def other_bytes(a, b):
-    """What a run of the same configuration sends a step, or a row of a sweep of the same ranks, that it did not send
-    before, as texts."""
+    """Changes of the bytes sent, as texts: per step of runs of one configuration, or by row of sweeps over the same
+    ranks."""
     found = []
     if a.layout == b.layout:
         pairs = ((key, row.wire_bytes, b.rows[key].wire_bytes) for key, row in a.rows.items() if key in b.rows)

@@ -29,7 +29,7 @@ def identity(trace):
 
 
 def stem_of(path):
-    """Of its picture: with the folder's name, for all runs of a program have the same."""
+    """Stem of a trace's picture: it has the folder's name, since all runs of a program have the same file name."""
     return f"{path.resolve().parent.name}-{path.stem}"
 
 
