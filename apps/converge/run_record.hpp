@@ -24,7 +24,7 @@ struct CurveRow {
 
 struct HeldOutRow {
   std::uint64_t step = 0;  ///< steps before it
-  double loss = 0;         ///< nats a token
+  double loss = 0;         ///< nats per token
 };
 
 /// Distance of the quadratic's weights from the closed form after `step` steps, and its bound.
@@ -50,7 +50,7 @@ struct RunRecord {
   std::uint64_t steps = 0;
   std::uint64_t skipped = 0;
   double final_train_loss = kNotANumber;     ///< mean of the steps taken among the last tenth
-  double final_held_out_loss = kNotANumber;  ///< nats a token
+  double final_held_out_loss = kNotANumber;  ///< nats per token
   double bits_per_byte = kNotANumber;        ///< where tokens are bytes
   double seconds = 0;
   double seconds_per_step = 0;         ///< median

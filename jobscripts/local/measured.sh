@@ -6,8 +6,8 @@
 #   dry_run  1: print the commands, run and write nothing
 # before it sources this file.
 #
-# A study is a folder: runs.tsv, a row a command, written when the command has ended, however it ended; in runs/ its
-# output (STEM.log) and its summary (STEM.json); session-*.txt, the machine. Another session adds to it.
+# A study is a folder: runs.tsv, a row per command, written when the command has ended, also when it failed; in runs/
+# its output (STEM.log) and its summary (STEM.json); session-*.txt, the machine. Another session adds to it.
 
 : "${study:?}" "${session:?}" "${limit:?}" "${dry_run:?}"
 readonly study_columns=(session shape layout kind name warmup exit seconds loopback_before loopback_after stem command)

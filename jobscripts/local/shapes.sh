@@ -16,9 +16,9 @@ if [ -z "$machine" ]; then
   machine=${gpus}x-${gpu//[^A-Za-z0-9]/-}
 fi
 
-# The flags of a shape, which zpp_train and the peers share, and the peers that are its baseline: the faster of eager
-# and compiled FSDP2 is not known before for 6.86b, and a replica of 18.7b in each node needs 4 GPUs a node. On one GPU
-# it is PyTorch without FSDP, and FSDP2 of one rank, which rounds the weights once a step.
+# The flags of a shape, which zpp_train and the peers share, and the peers that are its baseline. For 6.86b eager and
+# compiled FSDP2 both run, since the faster is not known before. A replica of 18.7b in each node needs 4 GPUs per node.
+# On one GPU the baseline is PyTorch without FSDP, and FSDP2 of one rank, which rounds the weights once per step.
 shape_flags() {  # SHAPE
   local layers hidden heads seq micro vocab=50257
   case $1 in

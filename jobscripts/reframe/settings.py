@@ -7,7 +7,7 @@ The checks read these keys of a partition:
 run.sh starts ReFrame in the folder of the run, so that its files lie there.
 """
 
-# Several ranks a core, as root too, one thread a rank.
+# Several ranks per core, as root too, one thread per rank.
 ON_FEW_CORES = [
     ["OMP_NUM_THREADS", "1"],
     ["OPENBLAS_NUM_THREADS", "1"],

@@ -28,5 +28,5 @@ container=()
 
 sbatch_options=()
 
-# One thread a rank unless said: ranks share the cores.
+# One thread per rank unless the environment says otherwise: ranks share the cores.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}

@@ -18,7 +18,7 @@ POWER, CONFIDENCE = 0.8, 0.95
 
 @dataclass
 class Row:
-    """A setting beside its baseline; nats a token. `p_differs`, `p_equivalent`: corrected. `p_low`, `p_high`: the two
+    """A setting and its baseline; nats per token. `p_differs`, `p_equivalent`: corrected. `p_low`, `p_high`: the two
     one-sided tests, uncorrected. `interval`: of this row alone. `detectable`: the smallest true difference that would
     have been found with a probability of POWER; `provable`: the smallest margin within which equivalence would be
     shown; both corrected."""

@@ -74,7 +74,7 @@ def parse(words):
 
 @dataclass
 class Pilot:
-    """A setting of a pilot beside its baseline; nats a token. `bound`: of the spread. `seeds`, `seeds_at_most`: see
+    """A setting of a pilot and its baseline; nats per token. `bound`: of the spread. `seeds`, `seeds_at_most`: see
     above. `causes`: of power.split(), or None."""
 
     name: str

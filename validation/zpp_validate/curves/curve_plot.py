@@ -9,8 +9,8 @@ from zpp_validate.pictures import COLORS, STYLE, save
 
 
 def draw(pairs, stem):
-    """Left the mean loss of each step and of the held-out data, right the differences: a line a seed, and their
-    mean."""
+    """Draws on the left the mean loss of each step and of the held-out data, on the right the differences: a line per
+    seed, and their mean."""
     with matplotlib.rc_context(STYLE):
         figure, (losses, apart) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
         steps, evaluated = np.arange(len(pairs[0].step_losses[0])), pairs[0].evaluated

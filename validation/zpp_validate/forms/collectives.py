@@ -64,8 +64,8 @@ class Collectives:
         return s.secondary_gather or ("native" if s.takes_vendors else "flat")
 
     def secondary_pieces(self):
-        """Gathers in which a unit is put together from secondary shards: those of a rail's shards, one a node, with
-        weight differences."""
+        """Number of gathers that put a unit together from secondary shards: with weight differences one for each node's
+        shard of the rail, else one."""
         return self.topology.size // self.settings.partition if self.settings.on_rails() else 1
 
     def difference(self, unit):

@@ -25,8 +25,8 @@ class ErrorFeedback:
         return rows
 
     def of_hop(self, hop):
-        """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop
-        and one a node in the second, each stored as a wire image of its own."""
+        """Bytes of both copies of the errors that a hop feeds back, for every part that a rank sends there: all parts
+        in the first hop, one per node in the second. Each error is stored as a wire image of its own."""
         parts = {"intra": self.groups.size, "inter": self.groups.inside.node_count}[hop]
         return sum(2 * parts * wire_bytes(self.codec, part, 4) for part, _ in self.layout.buckets)
 

@@ -29,8 +29,8 @@ BYTES = ("bytes_intra_node", "bytes_inter_node", "bytes_predicted_intra_node", "
 @dataclass
 class Row:
     """`exact`: by the number of skipped steps, which send less; `skips`: that number, by seed; `losses`: final held-out
-    loss, nats a token, by seed; `norms`: geometric mean of the gradient norm over the steps, by seed; `hashes`: of the
-    parameters, by seed, of deterministic runs; `times`: microseconds, of all runs. Seeds are text, as in JSON."""
+    loss, nats per token, by seed; `norms`: geometric mean of the gradient norm over the steps, by seed; `hashes`: of
+    the parameters, by seed, of deterministic runs; `times`: microseconds, of all runs. Seeds are text, as in JSON."""
 
     name: str
     config: dict  # flat, without the seed

@@ -4,7 +4,7 @@ Nothing here is taken from the library. Rounding is done by arithmetic on the va
 that both can only agree by both being right.
 
 Values in memory are arrays of raw bits: uint32 for fp32, uint16 for bf16 and fp16. A wire image is a
-uint8 array: payload (whole blocks), then one scale a block, each padded with zeros to 16 bytes.
+uint8 array: payload (whole blocks), then one scale per block, each padded with zeros to 16 bytes.
 
 Names are FORMAT[:BLOCK][+OPTION...]. Rule of int2 .. int8 (b bits, qmax = 2^(b-1) - 1): a block's scale is
 s = max|x| / qmax in fp32, stored as bf16 rounded up and at most the largest finite bf16;

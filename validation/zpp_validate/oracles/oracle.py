@@ -7,9 +7,9 @@ DIR is a case: manifest.json and raw little-endian files beside it. The manifest
   model        num_layers, hidden_size, num_attention_heads, vocab_size, tied_head; causal: a token attends to itself
                and those before it (GPT), else to all of its sequence (encoder)
   tensors      [{name, shape, decay}], in the order in which they follow one another in the files
-  batches      [{sequences, length}], one a step; all ranks and micro-steps of a step together
+  batches      [{sequences, length}], one per step; all ranks and micro-steps of a step together
   optimizer    beta1, beta2, epsilon, weight_decay, gradient_clipping (0: off)         (for train)
-  learning_rates, losses   one value a step: what was used, and what the library reported
+  learning_rates, losses   one value per step: the rate that was used, and the loss that the library reported
 and the files
   weights.f32  initial weights; gradients.f32 (for gradients), final.f32 (for train): the library's answers
   tokens.i32, targets.i32   batch after batch, as the model reads them; a negative target does not count

@@ -2,13 +2,13 @@
 
 usage: zpp-validate report --output DIR [--wide] [--link DIR --link-counters FILE] TRACE.h5 [TRACE.h5 ...]
 
-Prints a table, a row a run, folded to the terminal's width or 120 columns (--wide: in one), and writes it to
+Prints a table, a row per run, folded to the terminal's width or 120 columns (--wide: in one), and writes it to
 DIR/table.md in one; draws the losses and the bytes across nodes to DIR/demo.png. Where several runs have one name, the
-folders of their traces tell them apart. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits,
+folders of their traces distinguish them. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits,
 is not taken from a run but derived from the tensors in the trace, once with flat rings and once with two-level
 collectives. With --link the table has the step times of the same configurations between hosts that a slow link joins:
-those of the traces in folders of that folder, at the rate in what jobscripts/local/netns.py counted. Exits with 1 when
-a run counted other bytes than it predicted, with 2 when a file is no trace of a training run.
+they are from the traces in folders of DIR, and the rate is in the FILE of counters that jobscripts/local/netns.py
+wrote. Exits with 1 when a run counted other bytes than it predicted, with 2 when a file is no trace of a training run.
 """
 
 import collections

@@ -73,8 +73,8 @@ def shown_equivalent(count, spread, margin, level, effect=0.0):
 
 def split(differences, sizes):
     """(standard deviation that seeds cause, that the held-out data cause in one seed's mean, and that other data would
-    cause in the mean of all seeds) of differences by seed and part of the held-out data, a row a seed. `sizes`: of the
-    parts, in any unit.
+    cause in the mean of all seeds) of differences by seed and part of the held-out data, a row per seed. `sizes`: of
+    the parts, in any unit.
 
     Each is a mean over seeds and parts, an effect of its seed, one of its part, and a rest. The rest, over the parts,
     is evaluation noise: it falls with the held-out size, and with the number of seeds. The effect of a part is the same

@@ -1,7 +1,7 @@
-"""The table of a study: a row a run, from its trace (lib/trace/README.md). Used by jobscripts/study.py collect.
+"""The table of a study: a row per run, from its trace (lib/trace/README.md). Used by jobscripts/study.py collect.
 
-Times leave out the first `warmup` steps; statistics are those of sample_statistics.py. Bytes are those of an ordinary
-step (the median, as one that was sent), over all ranks, by the class of the link.
+Times leave out the first `warmup` steps; sample_statistics.py has the statistics. Bytes are of an ordinary step (the
+median, a number that some step sent), over all ranks, by the class of the link.
 """
 
 import json
