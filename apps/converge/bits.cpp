@@ -11,13 +11,13 @@ namespace zeropp::converge {
 
 namespace {
 
-/// Bits a value of an image so long that its padding does not count.
+/// Bits per value of an image that is so long that its padding does not count.
 double bits_of(const codec::CodecSpec& spec, Dtype plain) {
   constexpr std::size_t kValues = std::size_t{1} << 20U;
   return 8.0 * static_cast<double>(codec::Codec(spec, plain).wire_bytes(kValues)) / kValues;
 }
 
-/// Bits a value of the codecs of one step.
+/// Bits per value of the codecs of one step.
 double weight_bits_in_step(const zero::CodecTable& table, std::uint64_t step,
                            const zero::Options& zero) {
   const auto whole = [&](std::uint64_t of) -> const codec::CodecSpec& {

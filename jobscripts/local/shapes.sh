@@ -39,7 +39,7 @@ shape_flags() {  # SHAPE
     --micro-batch-size "$micro" --vocab-size "$vocab")
 }
 
-# Ranks a node, and the environment in which nodes are emulated. The hosts of a network are nodes by themselves; the
+# Ranks per node, and the environment in which nodes are emulated. The hosts of a network are nodes by themselves; the
 # counters of their interfaces lie beside the summary of a run.
 layout_flags() {  # LAYOUT
   node_size=$gpus declared=() environment=() launch=("${on_this_host[@]}")

@@ -288,7 +288,7 @@ class Numbers(Case):
                "--vocab-size", "64", "--nodes", "2"]
         text = self.compared(*toy)[0].stdout
         self.assertRegex(text, "[KM]B out of a node")
-        self.assertIn("MiB a GPU", text)
+        self.assertIn("MiB per GPU", text)
         for told in (text, self.told(*toy)[0].stdout, self.told("search", *toy)[0].stdout):
             self.assertNotIn(" GB", told)
             self.assertNotIn(" GiB", told)

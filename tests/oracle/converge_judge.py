@@ -237,7 +237,7 @@ class Judge(unittest.TestCase):
                          {"table.md", "judged.h5", "chapter.md",
                           *(f"text-{what}.{suffix}" for what in ("curves", "ladder")
                             for suffix in ("png", "svg"))})
-        self.assertRegex(out, r"Of 3 settings together: a true difference of 0\.00\d\d to 0\.0\d+ nats would be shown")
+        self.assertRegex(out, r"Over all 3 settings a true difference of 0\.00\d\d to 0\.0\d+ nats would be shown")
         chapter = (self.output / "chapter.md").read_text()
         self.assertTrue(chapter.startswith("## Which compression is safe\n"))
         self.assertIn(f"validation/zpp-validate converge {self.folder / 'converge.h5'} --output {self.output}\n",
@@ -315,8 +315,8 @@ class Judge(unittest.TestCase):
                                               "m-int4 < m-weights"})
         self.assertIn("## markov: 6 seeds a setting\n\nEntropy of the source: 1.0397 nats a token; m-base is 1.", out)
         for text in (out, (self.output / "chapter.md").read_text()):
-            self.assertRegex(text, r"What error feedback changes .*\n\n.*\n.*\n\| feedback \| int4 +\| +-0\.5\d+ \|")
-        self.assertEqual(out.count("What error feedback changes"), 1)
+            self.assertRegex(text, r"Effect of error feedback .*\n\n.*\n.*\n\| feedback \| int4 +\| +-0\.5\d+ \|")
+        self.assertEqual(out.count("Effect of error feedback"), 1)
         self.assertRegex(out, r"A run of m-base: a gpt of 2 layers of width 64, \d+ steps of 16 sequences of 32 tokens "
                          r"on \d+ ranks, "
                               r"\w+ with a learning rate of at most 0\.003, schedule constant\.")

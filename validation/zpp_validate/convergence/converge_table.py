@@ -82,7 +82,7 @@ def effects_table(effects, level):
               p_text(effect.p)] for effect in effects if effect.setting.level == level]
     if not cells:
         return []
-    return ["What error feedback changes (below 0: it helps):", "",
+    return ["Effect of error feedback (below 0: it helps):", "",
             markdown_table.aligned(EFFECT_COLUMNS, cells, TEXT_COLUMNS), ""]
 
 
@@ -142,7 +142,7 @@ above 0; `<=`, it is within {margin:g} on both sides.
 def power_text(rows):
     """How small a difference the matrix can see, over its settings."""
     seen, provable = sorted(row.detectable for row in rows), sorted(row.provable for row in rows)
-    return (f"Of {len(rows)} settings together: a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be "
+    return (f"Over all {len(rows)} settings a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be "
             f"shown with a "
             f"probability of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to "
             f"{provable[-1]:.4f} nats.")

@@ -196,7 +196,7 @@ def main(words):
         "## Tutorial log",
         "4 nodes of 16 V100; how many links a node has is not said: one is assumed. Nothing is fitted on it.",
         tutorial_table(tutorial),
-        "What is left of a step when nothing is hidden, products take what their constant says and links too. One "
+        "The rest of each step, where nothing is hidden and products and links take the time of their constants. One "
         "engine cannot have both.",
         unexplained_table(planner_published.unexplained(planner, published)), "## Own traces",
         "Constants, fitted on the traces marked so:",
