@@ -13,11 +13,12 @@ FIRST = {  # the remedy, and what a sentence that needs it begins with; question
 }
 ANYWHERE = {  # the remedy, and what needs it
     "after, below or under": r"behind",
-    "continue or resume": r"(?:go|goes|going|went|gone) on(?! (?:the|a|an|any|each|every|one|its|their|GPUs?|CPUs?|to)\b)",
+    "continue or resume": r"(?:go|goes|going|went|gone) on"
+                          r"(?! (?:the|a|an|any|each|every|one|its|their|GPUs?|CPUs?|to)\b)",  # a place
     "instead of": r"in place of",
     "name the noun": r"(?:those|that) which|(?:that|those) of (?:that|those) of|which is what",
     "per": r"(?:bytes|[KMGT]i?B|ms|us|seconds|tokens|tokens/s|bits|runs|steps|calls|times|ranks|images) an? "
-           r"(?:step|GPU|second|rank|node|parameter|weight|value|element|run|unit|layer|block|message|link|minute|hour)",
+           r"(?:step|GPU|second|rank|node|parameter|weight|value|element|run|unit|layer|block|message|link|minute)",
     "without, because there is no": r"for want of",
 }
 COMPILED = {remedy: re.compile(rf"(?<![\w-])(?:{pattern})(?![\w'-])", re.IGNORECASE)
@@ -83,8 +84,10 @@ def violations(name, text):
 
 
 PLANTED = {
-    "a.md": "Of a step.\nIt goes on\n\n- What is it? Fine.\n- What it is.\n\n```\nin place of\n```\nA `behind` flag. Those\nwho.\n",
-    "a.cpp": "// ctest: name=a\n// What is sent.\nint behind = 1;  // bytes a step\n/// It begins.\n/// Of it.\nf(\"goes on for ever\");\n",
+    "a.md": "Of a step.\nIt goes on\n\n- What is it? Fine.\n- What it is.\n\n```\nin place of\n```\n"
+            "A `behind` flag. Those\nwho.\n",
+    "a.cpp": "// ctest: name=a\n// What is sent.\nint behind = 1;  // bytes a step\n/// It begins.\n/// Of it.\n"
+             "f(\"goes on for ever\");\n",
     "a.py": '"""Of all.\n\nMore"""\nx = "behind"  # in place of it\n',
 }
 EXPECTED = {"a.md": [2, 1, 5, 10], "a.cpp": [3, 2, 6, 4], "a.py": [4, 1]}
