@@ -16,16 +16,20 @@ from zeropp.torch.process_groups import stream_of
 from zeropp.torch.shared_plan import DTYPES, KeptTensor, Sent
 
 BITS = {2: torch.int16, 4: torch.int32}  # by bytes of an element
+STALE = ("weights changed after the ranks had agreed on them in the last forward, which computed with the old ones, or "
+         "its backward did")
 
 
 class Copy:
     """This rank's part of the node's copy of a module's weights: shape (nodes, elements of a shard). `sent`: the own
     part at the last exchange, which says whether it has changed since; None where the copy itself says it. `stale`:
-    how many gathers since the last agreement found other weights than those that were sent."""
+    how many gathers since the last agreement found other weights than those that were sent. `outdated`: the next
+    exchange sends whole weights."""
 
     def __init__(self, shards, sent):
         self.shards, self.sent = KeptTensor(shards), sent
         self.stale = torch.zeros(1, dtype=torch.int64, device=shards.device)
+        self.outdated = False
 
     def fits(self, part):
         return (self.shards.tensor.shape[1], self.shards.tensor.dtype) == (part.numel(), part.dtype)
@@ -105,9 +109,8 @@ class Agreement:
         for hook, (*found, stale) in zip(hooks, numbers.tolist()):  # the host waits here
             agreed[hook, ranks] = found
             if stale:
-                raise UsageError(f"{hook.name}: its weights changed between the last forward and its backward, or within "
-                                 "one of them, which computed with those from before: change them before the model's "
-                                 "forward, or leave the module to PyTorch (exclude=)")
+                raise UsageError(f"module {hook.name or '(model)'}: {STALE}: discard that step, and change weights "
+                                 "before a forward, or leave the module to PyTorch (exclude=)")
         return agreed
 
 
@@ -129,7 +132,11 @@ class DifferenceAllGather(CompressedAllGather):
         super().leave()
 
     def forget(self):
-        self.copies.clear()
+        for copy in self.copies.values():
+            copy.outdated = True
+
+    def is_stale(self):
+        return any(copy.stale.item() for copy in self.copies.values())
 
     @torch.no_grad()
     def gather(self, output_tensor, input_tensor, group, async_op):
@@ -142,6 +149,9 @@ class DifferenceAllGather(CompressedAllGather):
         require_contiguous(self.name, output_tensor, input_tensor)
         rail = communicators.rail_of(ranks, input_tensor.device)
         copy = self.copies.get(ranks)
+        if copy is not None and copy.outdated:
+            self.plans.agreement.changes(self, ranks)  # an error of the last step is not forgotten
+            copy = None
         if copy is None or not copy.fits(input_tensor):
             with torch.inference_mode(False):  # else the copy could not be changed outside of that mode
                 copy = self.copies[ranks] = Copy(self.whole(rail, input_tensor), self.kept(input_tensor))

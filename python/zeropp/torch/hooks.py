@@ -39,6 +39,10 @@ class Hook:
     def forget(self):
         """Drops what is kept of weights."""
 
+    def is_stale(self):
+        """Whether the last forward or backward computed with old weights; waits for the device."""
+        return False
+
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
 

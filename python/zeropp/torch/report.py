@@ -4,6 +4,7 @@ import dataclasses
 
 from zeropp.torch import arguments
 from zeropp.torch.compress import wrapped_modules
+from zeropp.torch.differences import STALE
 from zeropp.torch.param_groups import has_whole, param_groups, sends
 
 
@@ -42,11 +43,11 @@ class Row:
 
 class Report(list):
     """Rows; str() of it is a table. `compressed`: whether compress() has seen any module. `left_out`: (module, why its
-    bytes are in no row)."""
+    bytes are in no row). `stale`: modules that computed with old weights."""
 
     def __init__(self, rows=()):
         super().__init__(rows)
-        self.compressed, self.left_out = True, []
+        self.compressed, self.left_out, self.stale = True, [], []
 
     @property
     def as_predicted(self):
@@ -92,7 +93,9 @@ class Report(list):
             first, more = self.left_out[:3], len(self.left_out) - 3
             named = ", ".join(f"{module} ({why})" for module, why in first)
             yield f"the sums leave out what PyTorch sends for {named}{f' and {more} more' if more > 0 else ''}"
-        compressed = [row for row in self if row.codec != "none"]
+        for module in self.stale:
+            yield f"module {module}: {STALE}: discard that step"
+        compressed = [row for row in self if row.codec != "none" or row.phase.startswith("exchange of")]
         if self and not compressed:
             yield "nothing was compressed: the last column says why (min_bytes=, node_size=, inside_node=)"
         elif (any(row.between_nodes for row in self if row.phase == "all-reduce")
@@ -114,6 +117,7 @@ def report(model):
         excluded = hooks is None and hasattr(module, "_zeropp_hooks")
         sent = [each for hook in hooks or () for each in hook.sent().items()]
         rows += [Row(shown, *of[:3], *dataclasses.astuple(each), of[3]) for of, each in sent]
+        rows.stale += [shown] if any(hook.is_stale() for hook in hooks or ()) else []
         why = why_unseen(module, hooks, excluded)
         if not (why or sent) and any(map(sends, param_groups(module))) and not has_whole(module):
             uncalled.append((shown, "never called"))
