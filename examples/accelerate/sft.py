@@ -1,7 +1,6 @@
 """A LoRA fine-tune by TRL's SFTTrainer, which has accelerate shard the model by FSDP2. A callback compresses what it
 sends, and has each rank keep an encoded replica of frozen weights. Start it with torchrun."""
 
-import argparse
 import sys
 
 try:
@@ -12,7 +11,7 @@ try:
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
     from trl import SFTConfig, SFTTrainer
 
-    from trainer import Compress
+    from trainer import Compress, options
 except ModuleNotFoundError as missing:
     sys.exit(f"{__file__}: error: {sys.executable} has no module {missing.name}: "
              "python3 -m pip install 'torch>=2.9' trl peft, and zeropp as README.md beside this file says")
@@ -40,11 +39,7 @@ def counting():
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--node-size", type=int, help="ranks of a node; else torchrun's")
-    arguments = parser.parse_args()
+    arguments = options()
     texts, tokenizer = counting()
     torch.manual_seed(1)
     model = LlamaForCausalLM(LlamaConfig(vocab_size=WORDS, hidden_size=256, intermediate_size=1024, num_hidden_layers=4,

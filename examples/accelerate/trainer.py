@@ -28,12 +28,16 @@ class Compress(TrainerCallback):
             print(zeropp.torch.report(model))
 
 
-def main():
+def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--node-size", type=int, help="ranks of a node; else torchrun's")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    arguments = options()
     torch.manual_seed(1)
     model = LlamaForCausalLM(LlamaConfig(vocab_size=512, hidden_size=256, intermediate_size=1024, num_hidden_layers=4,
                                          num_attention_heads=4, num_key_value_heads=4))

@@ -8,9 +8,7 @@ import sys
 
 import source_tree
 
-FIRST = {  # the remedy, and what a sentence that needs it begins with; questions are left alone
-    "begin with the noun": re.compile(r"(?:Of|Those|Whoever|Who|What)\b(?!.*\?)"),
-}
+NO_NOUN = re.compile(r"(?:Of|Those|Whoever|Who|What)\b(?!.*\?)")  # begins a sentence that is no question
 ANYWHERE = {  # the remedy, and what needs it
     "after, below or under": r"behind",
     "continue or resume": r"(?:go|goes|going|went|gone) on"
@@ -66,10 +64,9 @@ def violations(name, text):
     sentence, begin = "", 0
 
     def judged():
-        for remedy, pattern in FIRST.items():
-            for each in re.split(r"(?<=[.!?]) ", sentence):
-                if pattern.match(each):
-                    yield f"{name}:{begin}: {remedy}: {each[:100]}"
+        for each in re.split(r"(?<=[.!?]) ", sentence):
+            if NO_NOUN.match(each):
+                yield f"{name}:{begin}: begin with the noun: {each[:100]}"
 
     for number, bare, continues in prose_of(name, text):
         for remedy, pattern in COMPILED.items():

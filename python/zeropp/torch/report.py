@@ -117,7 +117,8 @@ def report(model):
         excluded = hooks is None and hasattr(module, "_zeropp_hooks")
         sent = [each for hook in hooks or () for each in hook.sent().items()]
         rows += [Row(shown, *of[:3], *dataclasses.astuple(each), of[3]) for of, each in sent]
-        rows.stale += [shown] if any(hook.is_stale() for hook in hooks or ()) else []
+        if any(hook.is_stale() for hook in hooks or ()):
+            rows.stale.append(shown)
         why = why_unseen(module, hooks, excluded)
         if not (why or sent) and any(map(sends, param_groups(module))) and not has_whole(module):
             uncalled.append((shown, "never called"))
