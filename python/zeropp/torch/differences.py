@@ -11,7 +11,7 @@ import torch.distributed as dist
 from zeropp.collectives import ExactDifferences
 from zeropp.library import EXACT_WIDTHS, Device, UsageError
 from zeropp.torch.hooks import CompressedAllGather, current_backward, of_pytorch, require_contiguous
-from zeropp.torch.param_groups import has_extension, only_group, part_to_gather, shard_group
+from zeropp.torch.param_groups import has_extension, part_to_gather, shard_group
 from zeropp.torch.process_groups import stream_of
 from zeropp.torch.shared_plan import DTYPES, KeptTensor, Sent
 
@@ -142,7 +142,7 @@ class DifferenceAllGather(CompressedAllGather):
     def gather(self, output_tensor, input_tensor, group, async_op):
         communicators = self.plans.communicators
         ranks = communicators.ranks_of(group, input_tensor.device)
-        of_owners = ranks is communicators.ranks_of(shard_group(only_group(self.module)), input_tensor.device)
+        of_owners = ranks is communicators.ranks_of(shard_group(self.param_group), input_tensor.device)
         if (ranks.inside_a_node or not of_owners or self.why_left(ranks, ranks.size, input_tensor)
                 or has_extension(self.module)):
             return super().gather(output_tensor, input_tensor, group, async_op)

@@ -10,7 +10,7 @@ from zeropp.torch import arguments
 from zeropp.torch.hooks import CompressedAllGather, require_contiguous
 from zeropp.torch.param_groups import all_frozen
 from zeropp.torch.process_groups import stream_of
-from zeropp.torch.shared_plan import DTYPES, KeptTensor, Sent
+from zeropp.torch.shared_plan import DTYPES, KeptTensor, Ring, Sent
 
 
 class Replica:
@@ -68,8 +68,8 @@ class FrozenAllGather(CompressedAllGather):
     def gather_images(self, ranks, image, count, dtype):
         images = torch.empty(ranks.size, image.numel(), dtype=torch.uint8, device=image.device)
         dist.all_gather_into_tensor(images.view(-1), image, group=ranks.group)
-        sent = Sent.of_ring((ranks.size - 1) * image.numel(), ranks.inside_a_node)
-        self.count("gather of a frozen replica", "torch", self.settings.frozen, sent)
+        ring = Ring((ranks.size - 1) * image.numel(), ranks.inside_a_node)
+        self.count_call("gather of a frozen replica", ring, self.settings.frozen)
         return Replica(images, count, dtype)
 
 

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from zeropp.library import UsageError
 from zeropp.torch.param_groups import has_reductions_apart, only_group, reduced_parameters, shard_group
-from zeropp.torch.shared_plan import DTYPES, Sent
+from zeropp.torch.shared_plan import DTYPES, Ring, Sent
 
 
 def shown(codecs):
@@ -28,8 +28,10 @@ class Hook:
 
     def __init__(self, name, module, settings, plans, needs_compression):
         self.name, self.module, self.settings, self.plans = name, module, settings, plans
+        self.param_group = only_group(module)
         self.needs_compression = needs_compression  # (bytes) -> whether so few are worth it
-        self._sent = {}  # by (phase, SharedPlan or algorithm, codec, why PyTorch carried it)
+        self._calls = {}  # by (phase, SharedPlan or Ring, codec, why PyTorch carried it)
+        self._sent = {}  # by (phase, algorithm, codec, ""): of calls whose bytes differ
         self._reduced = {}  # by SharedPlan: which parameters it reduced last
 
     def leave(self):
@@ -81,28 +83,32 @@ class Hook:
 
     def run(self, plan, phase, codec, source, target, forget_errors=False):
         plan.run(source, target, source.device, forget_errors)
-        self._sent.setdefault((phase, plan, codec, ""), Sent()).calls += 1  # sent() asks the plan for the bytes
+        self.count_call(phase, plan, codec)
 
-    def count(self, phase, algorithm, codec, sent, why=""):
-        self._sent.setdefault((phase, algorithm, codec, why), Sent()).add(sent)
+    def count_call(self, phase, carrier, codec, why=""):
+        """One call whose bytes its carrier, a SharedPlan or a Ring, knows."""
+        key = phase, carrier, codec, why
+        self._calls[key] = self._calls.get(key, 0) + 1
+
+    def count(self, phase, algorithm, codec, sent):
+        """A call whose bytes differ from those of others."""
+        self._sent.setdefault((phase, algorithm, codec, ""), Sent()).add(sent)
 
     def count_plain(self, phase, part, ranks, why):
         """PyTorch's own collective. `why` it is not the library's."""
         to_next = (ranks.size - 1) * part.numel() * part.element_size()
-        self.count(phase, "torch", "none", Sent.of_ring(to_next, ranks.inside_a_node), why)
+        self.count_call(phase, Ring(to_next, ranks.inside_a_node), "none", why)
 
     def count_all_reduce(self, phase, tensor, ranks, why):
         """PyTorch's own all-reduce."""
         part = -(-tensor.numel() * tensor.element_size() // ranks.size)
-        self.count(phase, "torch", "none", Sent.of_ring(2 * (ranks.size - 1) * part, ranks.inside_a_node), why)
+        self.count_call(phase, Ring(2 * (ranks.size - 1) * part, ranks.inside_a_node), "none", why)
 
     def sent(self):
         """{(phase, algorithm, codec, why PyTorch carried it): Sent}"""
-        found = {}
-        for (phase, carrier, codec, why), sent in self._sent.items():
-            algorithm = getattr(carrier, "algorithm", carrier)
-            each = sent if carrier is algorithm else carrier.sent(sent.calls)
-            found.setdefault((phase, algorithm, codec, why), Sent()).add(each)
+        found = {key: dataclasses.replace(sent) for key, sent in self._sent.items()}
+        for (phase, carrier, codec, why), calls in self._calls.items():
+            found.setdefault((phase, carrier.algorithm, codec, why), Sent()).add(carrier.sent(calls))
         return found
 
 
@@ -124,21 +130,25 @@ def current_backward():
     return None if task == -1 else task
 
 
-def part_of_step(module):
-    """"forward" or "backward", as FSDP2 keeps it for the module that gathers; "" where this version keeps it
+def part_of_step(group):
+    """"forward" or "backward", as FSDP2 keeps it for the parameters that are gathered; "" where this version keeps it
     elsewhere."""
-    state = getattr(only_group(module), "_training_state", None)
+    state = getattr(group, "_training_state", None)
     return {"FORWARD": "forward ", "PRE_BACKWARD": "backward "}.get(getattr(state, "name", ""), "")
 
 
 class CompressedAllGather(Hook):
     """Gathers weights. A gather inside a node is uncompressed unless settings.inside_node names a codec."""
 
+    def __init__(self, name, module, settings, plans, needs_compression):
+        super().__init__(name, module, settings, plans, needs_compression)
+        self._done = None  # event after its last gather in backward, on GPUs
+
     def install(self):
         self.module.set_custom_all_gather(self)
 
     def is_installed(self):
-        return only_group(self.module)._all_gather_comm is self
+        return self.param_group._all_gather_comm is self
 
     def allocate(self, size, *, dtype, device):
         """FSDP2 calls it on the stream that fills this memory. The stream waits for the last gather of an earlier
@@ -154,8 +164,8 @@ class CompressedAllGather(Hook):
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
         work = self.gather(output_tensor, input_tensor, group, async_op)
         if input_tensor.is_cuda and (backward := current_backward()) is not None:
-            done = torch.cuda.current_stream(input_tensor.device).record_event()
-            self.plans.last_in_backward = GatherInBackward(backward, done)
+            self._done = torch.cuda.current_stream(input_tensor.device).record_event(self._done)
+            self.plans.last_in_backward = GatherInBackward(backward, self._done)
         return work
 
     def gather(self, output_tensor, input_tensor, group, async_op):
@@ -163,7 +173,7 @@ class CompressedAllGather(Hook):
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
         inside = ranks.inside_a_node
         codec = self.settings.inside_node if inside else self.settings.weights
-        phase = f"{part_of_step(self.module)}gather"
+        phase = part_of_step(self.param_group) + "gather"
         why = self.why_left(ranks, ranks.size, input_tensor)
         if not why and codec == "none" and (inside or self.settings.transport == "torch"):
             why = "inside a node" if inside else "codec none"
@@ -186,25 +196,23 @@ class CompressedReduceScatter(Hook):
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
-        group = only_group(module)
-        ranks = plans.communicators.ranks_of(shard_group(group), group.device)
+        ranks = plans.communicators.ranks_of(shard_group(self.param_group), self.param_group.device)
         self.codecs = ranks.hop_codecs(*settings.gradients)
         self.leaves_all = bool(self.why_plain(self.codecs))  # to PyTorch
 
     def install(self):
         """Installs the hook. Reductions that are left to FSDP2 keep the operation that FSDP2 asks for."""
-        group = only_group(self.module)
-        before = group._reduce_scatter_comm
+        before = self.param_group._reduce_scatter_comm
         forcing = isinstance(before, CompressedReduceScatter) and not before.leaves_all
-        self.sums_before = before.sums_before if forcing else group.force_sum_reduction_for_comms
+        self.sums_before = before.sums_before if forcing else self.param_group.force_sum_reduction_for_comms
         self.module.set_custom_reduce_scatter(self)
         self.module.set_force_sum_reduction_for_comms(self.sums_before or not self.leaves_all)
 
     def is_installed(self):
-        return only_group(self.module)._reduce_scatter_comm is self
+        return self.param_group._reduce_scatter_comm is self
 
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-        ranks = self.plans.communicators.ranks_of(group, input_tensor.device, has_reductions_apart(self.module, group))
+        ranks = self.plans.communicators.ranks_of(group, input_tensor.device, has_reductions_apart(self.param_group, group))
         why = self.why_left(ranks, 1, input_tensor, output_tensor) or self.why_plain(self.codecs)
         if why:
             self.count_plain("reduce", output_tensor, ranks, why)

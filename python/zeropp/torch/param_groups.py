@@ -78,10 +78,9 @@ def has_several_ranks(process_group):
     return process_group is not None and process_group.size() > 1
 
 
-def has_reductions_apart(module, process_group):
-    """Whether `process_group` was made for the module's reductions alone (set_separate_reduce_scatter_group)."""
-    group = only_group(module)
-    return group is not None and getattr(group.mesh_info, "reduce_scatter_process_group", None) is process_group
+def has_reductions_apart(group, process_group):
+    """Whether `process_group` was made for reductions alone (set_separate_reduce_scatter_group)."""
+    return getattr(group.mesh_info, "reduce_scatter_process_group", None) is process_group
 
 
 def reduced_parameters():

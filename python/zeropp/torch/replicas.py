@@ -8,7 +8,7 @@ import warnings
 import torch.distributed as dist
 
 from zeropp.torch.hooks import Hook, require_contiguous, shown
-from zeropp.torch.param_groups import only_group, replica_group, shard_group
+from zeropp.torch.param_groups import replica_group, shard_group
 from zeropp.torch.shared_plan import DTYPES
 
 
@@ -37,15 +37,15 @@ class CompressedAllReduce(Hook):
 
     def __init__(self, name, module, settings, plans, needs_compression):
         super().__init__(name, module, settings, plans, needs_compression)
-        self.own = replica_group(only_group(module))
+        self.own = replica_group(self.param_group)
 
     def install(self):
-        group = only_group(self.module)
+        group = self.param_group
         group.mesh_info = copy.copy(group.mesh_info)  # modules may share it
         group.mesh_info.replicate_process_group = ReplicaGroup(self.own, self)
 
     def is_installed(self):
-        return getattr(only_group(self.module).mesh_info.replicate_process_group, "reduce", None) is self
+        return getattr(self.param_group.mesh_info.replicate_process_group, "reduce", None) is self
 
     def __call__(self, tensor, options):
         ranks = self.plans.communicators.ranks_of(self.own, tensor.device)

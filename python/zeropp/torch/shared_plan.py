@@ -1,11 +1,11 @@
 """Plans that modules of equal size share, so that workspace is there once; and what each module sent by them."""
 
 import dataclasses
+import typing
 
 import torch
 
 from zeropp.library import Dtype
-from zeropp.torch.process_groups import stream_of
 
 DTYPES = {torch.float32: Dtype.FP32, torch.bfloat16: Dtype.BF16, torch.float16: Dtype.FP16}
 
@@ -20,16 +20,21 @@ class Sent:
     predicted_inside_nodes: int = 0
     predicted_between_nodes: int = 0
 
-    @classmethod
-    def of_ring(cls, bytes_, inside_a_node):
-        """One call of PyTorch's, whose route is not known: a ring stands for it, in which a rank sends so many bytes.
-        It counts as between nodes wherever its ranks are on several."""
-        pair = (bytes_, 0) if inside_a_node else (0, bytes_)
-        return cls(1, *pair, *pair)
-
     def add(self, other):
         for field in dataclasses.fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+class Ring(typing.NamedTuple):
+    """A collective of PyTorch's, whose route is not known: a ring stands for it, in which a rank sends so many bytes. It
+    counts as between nodes wherever its ranks are on several."""
+    bytes_: int
+    inside_a_node: bool
+    algorithm: str = "torch"
+
+    def sent(self, calls):
+        pair = (self.bytes_ * calls, 0) if self.inside_a_node else (0, self.bytes_ * calls)
+        return Sent(calls, *pair, *pair)
 
 
 class KeptTensor:
@@ -64,14 +69,15 @@ class SharedPlan:
 
     def run(self, source, target, device, forget_errors=False):
         """Runs it on the current stream. `forget_errors`: those that error feedback kept before."""
-        if device.type == "cuda" and self._done is not None:
-            torch.cuda.current_stream(device).wait_event(self._done)
-        stream = stream_of(device)
+        stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+        handle = None if stream is None else stream.cuda_stream
+        if self._done is not None:
+            stream.wait_event(self._done)
         if forget_errors:
-            self.plan.forget_errors(stream)
-        self.plan.run(source.data_ptr(), target.data_ptr(), stream)
-        if device.type == "cuda":
-            self._done = torch.cuda.current_stream(device).record_event(self._done)
+            self.plan.forget_errors(handle)
+        self.plan.run(source.data_ptr(), target.data_ptr(), handle)
+        if stream is not None:
+            self._done = stream.record_event(self._done)
 
     def sent(self, calls):
         """Bytes of `calls` runs of the plan. All runs send the same bytes; if they did not, the result differs from the
