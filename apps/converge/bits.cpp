@@ -25,6 +25,7 @@ double weight_bits_in_step(const zero::CodecTable& table, std::uint64_t step,
   };
   const bool differences = zero.weight_differences.enabled && !table.refreshes_at(step) &&
                            (step == 0 || whole(step) == whole(step - 1));
+  if (differences && zero.weight_differences.exact) return zero.weight_differences.planned_bits;
   return bits_of(differences ? zero.weight_differences.codec : whole(step), zero.compute);
 }
 

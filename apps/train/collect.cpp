@@ -119,6 +119,8 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.error_interval = config.zero.measure_errors;
   data.errors = recorder.errors;
   data.codecs = recorder.codecs;
+  data.exact_differences = config.zero.weight_differences.exact;
+  data.exact = recorder.exact;
   data.widths = recorder.widths;
   data.width_budget = recorder.width_budget;
   data.saves = !config.checkpoint.save.empty();

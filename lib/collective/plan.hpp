@@ -65,6 +65,13 @@ struct AllGatherPlan {
   bool adds = false;
 };
 
+/// All-gather of how 16-bit parts differ from their copies, without loss (kernels/codec/exact.hpp).
+struct ExactGatherPlan {
+  std::size_t count = 0;  ///< values of a part
+  Dtype dtype = Dtype::bf16;
+  std::string purpose{};  ///< of its runs, in the trace
+};
+
 struct ReduceScatterPlan {
   Parts parts;
   Dtype memory = Dtype::fp32;  ///< dtype of `full`

@@ -139,10 +139,16 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
                             });
     return zero.gathers_device_masters() && some_codec;
   };
-  const auto differences = [&c, fixed_weights] {
-    return fixed_weights() && c.zero.weight_differences.enabled;
+  const auto differences = [&c] { return c.zero.weight_differences.enabled; };
+  const auto lossy_differences = [&c] {
+    return c.zero.weight_differences.enabled && !c.zero.weight_differences.exact;
+  };
+  const auto exact = [&c] {
+    return c.zero.weight_differences.enabled && c.zero.weight_differences.exact;
   };
   const char* const differences_need = "zeropp.weight_differences";
+  const char* const lossy_differences_need =
+      "zeropp.weight_differences, without zeropp.exact_differences";
   const char* const weight_codecs_need =
       "zero_optimization.zero_quantized_weights, and other zeropp.adaptive_bits.values than "
       "weights";
@@ -184,24 +190,48 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .field = &c.zero.weight_differences.enabled,
        .help = "Send how weights differ from a copy: at stage 3, with hpZ over the ranks of a "
                "node, across nodes from the copy that every node holds; at stages 1 and 2 from the "
-               "weights that every rank holds; whole weights, in weight_codec, go first (with qwZ)",
-       .in_effect = fixed_weights,
-       .effect_needs = weight_codecs_need,
-       .effect_lacks = weight_codecs_lack},
+               "weights that every rank holds; whole weights go first, in weight_codec (with qwZ), or "
+               "uncompressed (with exact_differences)",
+       .in_effect = [&c, fixed_weights] {
+         return fixed_weights() || c.zero.weight_differences.exact;
+       },
+       .effect_needs = "zero_optimization.zero_quantized_weights, and other "
+                       "zeropp.adaptive_bits.values than weights, or zeropp.exact_differences",
+       .effect_lacks =
+           [weight_codecs_lack] {
+             return weight_codecs_lack() + ", or zeropp.exact_differences";
+           }},
+      {.path = "zeropp.exact_differences",
+       .flag = "--exact-differences",
+       .field = &c.zero.weight_differences.exact,
+       .help = "Send weight differences without loss, in as few bits as the 16-bit weights of a "
+               "step differ in; parameters have the bits of a run with hpZ and without qwZ "
+               "(stage 3)",
+       .in_effect = differences,
+       .effect_needs = differences_need},
+      {.path = "zeropp.exact_planned_bits",
+       .flag = "--exact-planned-bits",
+       .field = &c.zero.weight_differences.planned_bits,
+       .help = "Bits per weight that plans assume of exact differences; a run takes as many as its "
+               "weights need",
+       .unit = "bits",
+       .range = between(1, 16),
+       .in_effect = exact,
+       .effect_needs = "zeropp.exact_differences"},
       {.path = "zeropp.weight_difference_codec",
        .flag = "--weight-difference-codec",
        .field = &c.zero.weight_differences.codec,
-       .help = "Wire format of weight differences",
-       .in_effect = differences,
-       .effect_needs = differences_need},
+       .help = "Wire format of weight differences that lose something",
+       .in_effect = lossy_differences,
+       .effect_needs = lossy_differences_need},
       {.path = "zeropp.weight_copy_dtype",
        .flag = "--weight-copy-dtype",
        .field = &c.zero.weight_differences.copy,
        .help =
            "Type of the copies that weight differences are added to; compute is the dtype that "
            "the model computes in, and rounds each sum; fp32 needs stage 3, or training in fp32",
-       .in_effect = differences,
-       .effect_needs = differences_need},
+       .in_effect = lossy_differences,
+       .effect_needs = lossy_differences_need},
       {.path = "zeropp.weight_refresh_interval",
        .flag = "--weight-refresh-interval",
        .field = &c.zero.weight_differences.refresh_interval,

@@ -56,7 +56,7 @@ const std::vector<OptionGroup>& option_groups() {
       {"compression",
        "Compression",
        "Wire formats, and what becomes of their errors.",
-       {"zeropp.weight_", "zeropp.keep_weight_images", "zeropp.gradient_codec_",
+       {"zeropp.weight_", "zeropp.exact_", "zeropp.keep_weight_images", "zeropp.gradient_codec_",
         "zeropp.codec_schedule", "zeropp.adaptive_bits.", "zeropp.error_feedback.",
         "zeropp.measure_quantization_error"}},
       {"precision",

@@ -173,6 +173,36 @@ void check_exchanged_differences(const zero::Options& zero, const Machine& machi
   }
 }
 
+/// Exact differences are of the bits of 16-bit weights, from a copy that has these bits.
+void check_exact_differences(const zero::Options& zero, Dtype compute) {
+  const char* const key = "zeropp.exact_differences";
+  if (zero.stage < 3) {
+    refuse("{} needs zero_optimization.stage 3, not {}: set it, or leave the key out", key,
+           zero.stage);
+  }
+  if (zero.quantized_weights) {
+    refuse(
+        "{} and zero_optimization.zero_quantized_weights, which loses what they keep: leave one of "
+        "them out",
+        key);
+  }
+  if (compute == Dtype::fp32) {
+    refuse("{} needs weights of 16 bits: enable bf16 or fp16, or leave the key out", key);
+  }
+  if (zero.hpz_device == zero::HpzDevice::cpu) {
+    refuse(
+        "{} and zeropp.hpz_device cpu, whose copies would cross the link to the host twice more in "
+        "each step: leave one of them out",
+        key);
+  }
+  if (zero.offload_param.on_file()) {
+    refuse(
+        "{} and zero_optimization.offload_param.device nvme, whose files would be read twice in "
+        "each step: choose cpu, or leave one of them out",
+        key);
+  }
+}
+
 void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
   std::size_t& size = zero.shard_group_size;
   if (size == zero::kAllRanks) return;
@@ -246,6 +276,7 @@ void check_weight_differences(const TrainConfig& config, const Machine& machine)
   if (!zero.weight_differences.enabled) return;
   if (zero.exchanges_differences()) check_exchanged_differences(zero, machine);
   const Dtype compute = compute_dtype(config);
+  if (zero.weight_differences.exact) check_exact_differences(zero, compute);
   if (zero.refreshes_differences() && zero.weight_differences.copy == zero::CopyDtype::fp32 &&
       compute != Dtype::fp32) {
     refuse(

@@ -9,6 +9,7 @@
 #include "kernels/core/enum_names.hpp"
 #include "lib/collective/chunks.hpp"
 #include "lib/comm/options.hpp"
+#include "lib/zero/plan/collectives.hpp"
 
 namespace zeropp::plan {
 
@@ -200,6 +201,16 @@ GatherShape shape_of(std::string_view algorithm, const collective::AllGatherPlan
           .depth = plan.depth};
 }
 
+GatherShape shape_of(std::string_view algorithm, const collective::ExactGatherPlan& plan,
+                     double bits) {
+  return {
+      .algorithm = std::string(algorithm),
+      .count = plan.count,
+      .memory = plan.dtype,
+      .codec = {},
+      .exact_image = codec::exact_bytes(plan.count, zero::shape_of_bits(plan.count, bits))};
+}
+
 ReduceShape shape_of(std::string_view algorithm, const collective::ReduceScatterPlan& plan) {
   return {.algorithm = std::string(algorithm),
           .count = plan.parts.count,
@@ -232,7 +243,10 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group) {
   cost.pieces = pieces_of(shape.count, shape.depth, block_of(shape.codec, shape.memory));
   const auto pieces = static_cast<double>(cost.pieces);
   const double part = whole / pieces;
-  const double image = wire_bytes(shape.codec, shape.memory, shape.count) / pieces;
+  const bool exact = shape.exact_image > 0;
+  const double image = (exact ? static_cast<double>(shape.exact_image)
+                              : wire_bytes(shape.codec, shape.memory, shape.count)) /
+                       pieces;
   if (shape.own != OwnImage::in_place)
     links.kernel(cost.start, shape.own == OwnImage::copied ? image + image : part + image);
   switch (algorithm) {
@@ -242,7 +256,7 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group) {
       break;
     case GatherAlgorithm::direct:
       links.to_all(cost.start, image);
-      if (shape.codec == codec::CodecSpec{}) return pipelined(cost);  // it arrives where it lies
+      if (shape.codec == codec::CodecSpec{} && !exact) return pipelined(cost);  // it arrives where it lies
       break;
     case GatherAlgorithm::flat:
       links.ring(cost.start, image, /*vendors=*/false);

@@ -41,11 +41,15 @@ struct GatherShape {
   codec::CodecSpec codec;
   std::size_t depth = 1;  ///< pieces that it is cut into, where the algorithm cuts
   OwnImage own = OwnImage::encoded;
+  std::size_t exact_image = 0;  ///< bytes of an image of exact differences; 0: the codec's
 
   bool operator==(const GatherShape&) const = default;
 };
 /// Shape of what `algorithm` (resolved) does for a plan.
 GatherShape shape_of(std::string_view algorithm, const collective::AllGatherPlan& plan);
+/// `bits`: of an exact difference.
+GatherShape shape_of(std::string_view algorithm, const collective::ExactGatherPlan& plan,
+                     double bits);
 /// Throws std::invalid_argument for an algorithm whose times are not known here.
 OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group);
 

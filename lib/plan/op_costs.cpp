@@ -86,6 +86,8 @@ class Costs {
         return exchange(op);
       case OpKind::keep_secondary:
         return keep_secondary(op);
+      case OpKind::agree:
+        return on_gpu(kernel(counted_bytes()));
       case OpKind::forward:
         return on_gpu(layers_[op.index].forward);
       case OpKind::backward:
@@ -144,10 +146,15 @@ class Costs {
   OpCost sent_by(const Op& op) {
     const zero::Collective made = collective_of(op);
     const ClusterGroup& group = group_of(made.among);
-    const auto* const gathered = std::get_if<collective::AllGatherPlan>(&made.plan);
-    OpCost cost = gathered != nullptr
-                      ? gather(shape_of(made.algorithm, *gathered), group)
-                      : reduce_cost(shape_of(made.algorithm, made.reduction()), group);
+    OpCost cost;
+    if (const collective::ExactGatherPlan* const exact = made.exact()) {
+      const double bits = options_.weight_differences.planned_bits;
+      cost = gather(shape_of(made.algorithm, *exact, bits), group);
+    } else if (std::holds_alternative<collective::AllGatherPlan>(made.plan)) {
+      cost = gather(shape_of(made.algorithm, made.gather()), group);
+    } else {
+      cost = reduce_cost(shape_of(made.algorithm, made.reduction()), group);
+    }
     cost.pieces *= made.runs;  // one after the other
     return cost;
   }
@@ -221,6 +228,17 @@ class Costs {
   [[nodiscard]] double over_link(const Op& op) const {
     const double moved = copied_over_link(op, work_.input.units, choice_.whole_weights);
     return moved == 0 ? 0 : moved / cluster_.host.link_rate;
+  }
+
+  /// Bytes that are read to count how all weights differ from their copies.
+  [[nodiscard]] double counted_bytes() const {
+    double read = 0;
+    for (const zero::UnitPartition& each : work_.input.units) {
+      if (each.secondary == 0) continue;
+      const std::size_t copy = size_of(each.secondary_dtype);
+      read += static_cast<double>(each.shard) * (kFp32 + static_cast<double>(copy));
+    }
+    return choice_.whole_weights ? 0 : read;
   }
 
   [[nodiscard]] OpCost keep_secondary(const Op& op) const {

@@ -287,6 +287,20 @@ Group weight_copies(const TraceData& t) {
                   t.copies, [](const std::string& hash) { return hash; })}};
 }
 
+Group exact_differences(const TraceData& t) {
+  const auto& rows = t.exact;
+  return {"exact_differences",
+          {},
+          {column("step", "steps", "Steps before the exchange, those of earlier runs included",
+                  rows, &ExactRow::step),
+           column("unit", "", "Index in /units", rows, &ExactRow::unit),
+           column("width", "bits",
+                  "Of the code of a weight; 0: nothing differs, 16: the weights go as they are",
+                  rows, &ExactRow::width),
+           column("escapes", "elements", "Room of an image for weights beside the codes", rows,
+                  &ExactRow::escapes)}};
+}
+
 Group adaptive_bits(const TraceData& t) {
   const auto& rows = t.widths;
   return {"adaptive_bits",
@@ -354,6 +368,7 @@ Document describe(const TraceData& trace) {
   if (trace.error_interval > 0) document.groups.push_back(errors(trace));
   if (!trace.copies.empty()) document.groups.push_back(weight_copies(trace));
   if (!trace.codecs.empty()) document.groups.push_back(codecs(trace));
+  if (trace.exact_differences) document.groups.push_back(exact_differences(trace));
   if (trace.width_budget > 0) document.groups.push_back(adaptive_bits(trace));
   if (trace.saves) document.groups.push_back(checkpoints(trace));
   return document;

@@ -144,6 +144,14 @@ struct CodecRow {
   std::string gradients_inter;
 };
 
+/// Shape of the exact differences of a unit that ranks agreed on, for one exchange.
+struct ExactRow {
+  std::uint64_t step = 0;     ///< steps before it, skipped ones included
+  std::uint64_t unit = 0;     ///< row of `units`
+  std::uint64_t width = 0;    ///< bits of a code; 0: nothing differs, 16: values go as they are
+  std::uint64_t escapes = 0;  ///< values that go beside the codes, of 16 bits each
+};
+
 /// Numbers that a choice of widths was made by: a unit at one width; over all ranks.
 struct WidthRow {
   std::uint64_t step = 0;  ///< after which it was made: steps before that one
@@ -175,6 +183,7 @@ struct Recorder {
   /// weights before its last step) or `current` (of those after it).
   std::string copies_found = "none";
   std::vector<CodecRow> codecs;                   ///< where they depend on step or unit
+  std::vector<ExactRow> exact;                    ///< with exact differences
   std::vector<WidthRow> widths;                   ///< with adaptive bits
   std::uint64_t width_budget = 0;                 ///< with adaptive bits: bytes per step, all ranks
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"

@@ -11,6 +11,7 @@ WeightCollectives::WeightCollectives(const Options& options, const CodecTable& c
       units_(units),
       device_(device),
       staged_(units.size()),
+      exact_(units.size()),
       choice_{.weights = std::vector<std::size_t>(units.size(), 0), .gradients = {}} {
   if (options.refreshes_differences())
     own_ = static_cast<std::size_t>(groups.sharding().world->rank());
@@ -24,6 +25,11 @@ WeightCollectives::WeightCollectives(const Options& options, const CodecTable& c
     return {groups.sharding(), *groups.sharding().world, recorder, device};
   };
   for_each_weight_collective(options, codecs, units, [&](const Collective& made) {
+    if (const collective::ExactGatherPlan* const exact = made.exact()) {
+      exact_[made.key.index].gather =
+          std::make_unique<collective::ExactGather>(context_of(made.among), *exact);
+      return;
+    }
     Gathers gathers;
     for (std::size_t piece = 0; piece < made.runs; ++piece) {
       gathers.push_back(
@@ -35,6 +41,13 @@ WeightCollectives::WeightCollectives(const Options& options, const CodecTable& c
 
 collective::AllGather& WeightCollectives::to_copy(std::size_t unit) const {
   return *made_.at(key_of(options_, OpKind::exchange, unit, unit, choice_).value()).front();
+}
+
+void WeightCollectives::count_differences(std::size_t unit, ConstView shard, ConstView copy,
+                                          std::span<std::byte> workspace,
+                                          codec::Escapes* escapes, StreamHandle stream) const {
+  const std::size_t count = units_[unit].shard;
+  exact_[unit].gather->count(shard, copy.part(own_ * count, count), workspace, escapes, stream);
 }
 
 void WeightCollectives::start_copy(std::size_t unit, ConstView shard, View copy,
@@ -49,6 +62,8 @@ void WeightCollectives::start_copy(std::size_t unit, ConstView shard, View copy,
   }
   if (choice_.whole_weights) {
     to_copy(unit).start(shard, there, run);
+  } else if (sends_exact(unit)) {
+    exact_[unit].gather->start(shard, there, exact_[unit].shape, run);
   } else {
     start_differences(unit, shard, there, run);
   }
@@ -67,7 +82,11 @@ collective::AllGather& WeightCollectives::start_differences(std::size_t unit, Co
 }
 
 void WeightCollectives::finish_copy(std::size_t unit, StreamHandle stream) {
-  to_copy(unit).finish(stream);
+  if (sends_exact(unit)) {
+    exact_[unit].gather->finish(stream);
+  } else {
+    to_copy(unit).finish(stream);
+  }
   if (!units_[unit].secondary_on_host) return;
   device_.memory_ops->copy(staged_[unit].on_device, staged_[unit].on_host, stream);
 }

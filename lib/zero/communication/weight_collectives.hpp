@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/collective/collective.hpp"
+#include "lib/collective/exact_gather.hpp"
 #include "lib/device/device.hpp"
 #include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/collectives.hpp"
@@ -49,6 +50,16 @@ class WeightCollectives {
     return made_.at({Transfer::secondary, unit});
   }
 
+  /// Counts, into `escapes` (memory of the device), how the own weights of a unit differ from `copy`,
+  /// with exact differences; `shard` and `copy` as of start_copy(). `workspace`: as the unit's
+  /// exchange has.
+  void count_differences(std::size_t unit, ConstView shard, ConstView copy,
+                         std::span<std::byte> workspace, codec::Escapes* escapes,
+                         StreamHandle stream) const;
+  /// Sets the shape of the next exchange of a unit, on which all ranks have agreed.
+  void set_shape(std::size_t unit, const codec::ExactShape& shape) {
+    exact_[unit].shape = shape;
+  }
   /// Starts to bring `copy`, the secondary shard of a unit, to the weights of which `shard` is the
   /// own shard (compute dtype or fp32), along the rail. A copy on the host comes to the workspace
   /// first, and goes back when it is up to date: kernels that reach over the GPU's link to the host
@@ -70,6 +81,14 @@ class WeightCollectives {
     View on_device;
     View on_host;
   };
+  /// Exact differences of a unit; no gather where they lose something.
+  struct Exact {
+    std::unique_ptr<collective::ExactGather> gather;
+    codec::ExactShape shape;
+  };
+  [[nodiscard]] bool sends_exact(std::size_t unit) const {
+    return exact_[unit].gather != nullptr && !choice_.whole_weights;
+  }
   /// The collective that brings a unit's copy up to date along the rail.
   [[nodiscard]] collective::AllGather& to_copy(std::size_t unit) const;
 
@@ -80,6 +99,7 @@ class WeightCollectives {
   int rail_ = 0;                ///< number of the own rail
   std::vector<Staged> staged_;  ///< by unit
   CollectiveTable<Gathers> made_;
+  std::vector<Exact> exact_;  ///< by unit
   CodecChoice choice_;
 };
 

@@ -12,6 +12,9 @@ void StepOperations::wait_for_earlier(const Op& op, StepClock& clock) const {
   const Stream& waiting = context_.executor.stream(op.stream);
   if (sends(op.kind) == Sends::weights) {
     waiting.wait(optimizer_.updated(op.index));
+  } else if (op.kind == OpKind::agree) {
+    for (std::size_t unit = 0; unit < context_.units().size(); ++unit)
+      waiting.wait(optimizer_.updated(unit));
   } else if (op.kind == OpKind::reduce) {
     // A sum may go straight into the shard that the last update reads.
     for (const Segment& segment : segments_of(op)) waiting.wait(optimizer_.updated(segment.unit));
@@ -35,8 +38,11 @@ Finish StepOperations::run(const Op& op, const StepRun& with) {
       return gather(op);
     case OpKind::gather_secondary:
       return gather_secondary(op);
-    // Stream `secondary`: hpZ's shards are brought up to date along the rails, or cut from the
-    // first gather after an update.
+    // Stream `secondary`: hpZ's shards are brought up to date along the rails, after an agreement
+    // where sizes depend on the weights, or cut from the first gather after an update.
+    case OpKind::agree:
+      agree(op);
+      return {};
     case OpKind::exchange:
       return exchange(op);
     case OpKind::keep_secondary:
@@ -117,6 +123,46 @@ Finish StepOperations::gather_secondary(const Op& op) {
   return [&pieces](StreamHandle end) {
     for (const auto& piece : pieces) piece->finish(end);
   };
+}
+
+void StepOperations::agree(const Op& op) {
+  if (context_.plan.choice.whole_weights) return;
+  const std::vector<UnitPartition>& units = context_.units();
+  const Stream& stream = context_.executor.stream(op.stream);
+  const std::span<std::byte> workspace = memory_.workspace(op);
+  auto* const counted = workspace.data() + workspace.size() - escapes_.bytes();
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u].secondary == 0) continue;
+    Op of_unit = op;
+    of_unit.index = u;
+    context_.collectives.weights.count_differences(
+        u, optimizer_.shard_to_gather(of_unit), memory_.secondary->shard(u),
+        optimizer_.workspace_behind_shard(of_unit),
+        reinterpret_cast<codec::Escapes*>(counted) + u, stream.handle());
+  }
+  stream.copy(escapes_.data(), counted, escapes_.bytes());
+  stream.synchronize();
+  const std::span<const codec::Escapes> escapes(
+      reinterpret_cast<const codec::Escapes*>(escapes_.data()), units.size());
+  std::vector<double> most;  // doubles have these counts exactly
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (const std::uint64_t each : escapes[u])
+      most.push_back(units[u].secondary == 0 ? 0 : static_cast<double>(each));
+  }
+  context_.control.all_reduce_max(most);
+  const std::uint64_t steps_before =
+      context_.progress.steps.begun - (op.phase == Phase::evaluation ? 0 : 1);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u].secondary == 0) continue;
+    codec::Escapes of_all;
+    for (std::size_t w = 0; w < of_all.size(); ++w)
+      of_all[w] = static_cast<std::uint64_t>(most[u * of_all.size() + w]);
+    const codec::ExactShape shape = codec::exact_shape(units[u].shard, of_all);
+    context_.collectives.weights.set_shape(u, shape);
+    context_.plan.agree(u, shape);
+    context_.recorder.exact.push_back(
+        {.step = steps_before, .unit = u, .width = shape.width, .escapes = shape.escapes});
+  }
 }
 
 Finish StepOperations::exchange(const Op& op) {

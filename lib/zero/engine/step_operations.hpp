@@ -43,7 +43,8 @@ class StepOperations {
         optimizer_(optimizer),
         codecs_(codecs),
         norm_(norm),
-        refreshed_(context.units().size()) {}
+        refreshed_(context.units().size()),
+        escapes_(context.units().size() * sizeof(codec::Escapes), context.device.staging()) {}
 
   /// Makes an operation that reads a unit's weights, or writes its gradients, begin after the
   /// unit's latest update, and a layer's forward after the latest refreshes of its units: `clock`
@@ -58,6 +59,9 @@ class StepOperations {
   /// All-gathers a unit's weights in the hpZ group, from secondary shards that hold the current
   /// version of the weights.
   Finish gather_secondary(const Op& op);
+  /// Counts how the weights of all units differ from their copies, and agrees with all ranks on the
+  /// shapes of the exchanges that follow. Waits for the updates; the host waits too.
+  void agree(const Op& op);
   /// Updates the own secondary shard of a unit to the current version of the weights, by an
   /// all-gather along the rail: of differences, or of whole weights.
   Finish exchange(const Op& op);
@@ -115,6 +119,7 @@ class StepOperations {
   CodecController& codecs_;
   GradientNorm& norm_;
   std::vector<Event> refreshed_;  ///< by unit: its latest refresh
+  Buffer escapes_;                ///< codec::Escapes of each unit, on the host
 };
 
 }  // namespace zeropp::zero

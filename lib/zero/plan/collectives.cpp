@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/base/checked.hpp"
+#include "lib/collective/exact_gather.hpp"
 
 namespace zeropp::zero {
 
@@ -52,13 +53,18 @@ collective::Ranks ranks_of(const comm::JobShape& job, RankGroup among) {
   return {};
 }
 
-collective::Description describe(const Collective& made, const comm::JobShape& job) {
+collective::Description describe(const Collective& made, const comm::JobShape& job,
+                                 double planned_bits) {
   const collective::Ranks ranks = ranks_of(job, made.among);
-  const auto* const gather = std::get_if<collective::AllGatherPlan>(&made.plan);
-  collective::Description described =
-      gather != nullptr
-          ? collective::describe_all_gather(made.algorithm, ranks, *gather)
-          : collective::describe_reduce_scatter(made.algorithm, ranks, made.reduction());
+  collective::Description described;
+  if (const collective::ExactGatherPlan* const exact = made.exact()) {
+    described = collective::describe_exact_gather(ranks, *exact,
+                                                  shape_of_bits(exact->count, planned_bits));
+  } else if (std::holds_alternative<collective::AllGatherPlan>(made.plan)) {
+    described = collective::describe_all_gather(made.algorithm, ranks, made.gather());
+  } else {
+    described = collective::describe_reduce_scatter(made.algorithm, ranks, made.reduction());
+  }
   for (comm::Bytes* const sent : {&described.bytes, &described.messages}) {
     sent->intra *= made.runs;
     sent->inter *= made.runs;
@@ -87,6 +93,13 @@ Collective weight_collective(const Options& options, const CodecTable& codecs,
       plan.purpose = "weights_secondary";
       break;
     case Transfer::differences:
+      if (options.weight_differences.exact) {
+        made.algorithm = kAlongRail;
+        made.among = RankGroup::rail;
+        made.plan = collective::ExactGatherPlan{
+            .count = unit.shard, .dtype = unit.secondary_dtype, .purpose = "weights_difference"};
+        return made;
+      }
       made.before = difference_bytes(options, unit);
       if (options.exchanges_differences()) {
         made.algorithm = kAlongRail;
@@ -234,6 +247,7 @@ std::optional<CollectiveKey> key_of(const Options& options, OpKind kind, std::si
     case OpKind::gather_over_replicas:
       return reduced(Transfer::replica_gather);
     case OpKind::keep_secondary:
+    case OpKind::agree:
     case OpKind::forward:
     case OpKind::backward:
     case OpKind::clear_gradients:
@@ -250,7 +264,8 @@ void CollectiveDescriptions::describe_weights(const Options& options, const Code
   options_ = options;
   unit_memory_.resize(units.size());
   for_each_weight_collective(options, codecs, units, [&](const Collective& made) {
-    collective::Description described = describe(made, job);
+    collective::Description described =
+        describe(made, job, options.weight_differences.planned_bits);
     UnitMemory& memory = unit_memory_[made.key.index];
     const auto lend = [&](std::size_t& workspace) {
       workspace = std::max(workspace, described.workspace);
@@ -282,7 +297,8 @@ void CollectiveDescriptions::describe_gradients(const Options& options, const Co
     memory.replica_image = replica_packing_bytes(bucket, groups, part) + part * sizeof(float);
   }
   const auto visit = [&](const Collective& made) {
-    collective::Description described = describe(made, job);
+    collective::Description described =
+        describe(made, job, options.weight_differences.planned_bits);
     BucketMemory& memory = bucket_memory_[made.key.index];
     std::size_t& workspace =
         made.key.transfer == Transfer::sums             ? memory.gather_sum_workspace
@@ -319,6 +335,15 @@ Volumes CollectiveDescriptions::volumes(const CodecChoice& choice,
     }
   }
   return volumes;
+}
+
+codec::ExactShape shape_of_bits(std::size_t count, double bits) {
+  if (bits >= codec::kWholeWidth) return {};
+  const auto width = static_cast<unsigned>(
+      std::clamp(bits, 1.0, static_cast<double>(codec::kExactWidths)));
+  const double rest = std::max(0.0, bits - width) / codec::kWholeWidth;
+  return {.width = width,
+          .escapes = static_cast<std::uint64_t>(rest * static_cast<double>(count))};
 }
 
 std::size_t difference_bytes(const Options& options, const UnitPartition& unit) {

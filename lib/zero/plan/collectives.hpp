@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/codec/exact.hpp"
 #include "lib/collective/description.hpp"
 #include "lib/collective/plan.hpp"
 #include "lib/comm/shape.hpp"
@@ -58,12 +59,18 @@ struct Collective {
   CollectiveKey key;
   std::string_view algorithm;
   RankGroup among;
-  std::variant<collective::AllGatherPlan, collective::ReduceScatterPlan> plan;
+  std::variant<collective::AllGatherPlan, collective::ReduceScatterPlan,
+               collective::ExactGatherPlan>
+      plan;
   std::size_t runs = 1;    ///< in flight together, of one piece each
   std::size_t before = 0;  ///< bytes of its operation's workspace before that of the runs
 
   [[nodiscard]] const collective::AllGatherPlan& gather() const {
     return std::get<collective::AllGatherPlan>(plan);
+  }
+  /// Null for all but exact differences.
+  [[nodiscard]] const collective::ExactGatherPlan* exact() const {
+    return std::get_if<collective::ExactGatherPlan>(&plan);
   }
   [[nodiscard]] const collective::ReduceScatterPlan& reduction() const {
     return std::get<collective::ReduceScatterPlan>(plan);
@@ -167,6 +174,9 @@ std::size_t staged_copy_bytes(const UnitPartition& unit);
 /// Bytes of a piece of a unit's secondary shard before it is converted for its gather, where it
 /// comes from the host in another dtype than the weights are computed in.
 std::size_t staged_part_bytes(const Options& options, const UnitPartition& unit);
+/// The shape of an image of `count` exact differences in about so many bits each: the widest codes
+/// that these have room for, and escapes for the rest.
+codec::ExactShape shape_of_bits(std::size_t count, double bits);
 /// Bytes of a shard's differences.
 std::size_t difference_bytes(const Options& options, const UnitPartition& unit);
 /// Whether a bucket is packed: one of a single segment is reduced where it lies.

@@ -14,6 +14,8 @@ const char* name_of(OpKind kind) {
       return "exchange";
     case OpKind::keep_secondary:
       return "keep_secondary";
+    case OpKind::agree:
+      return "agree";
     case OpKind::forward:
       return "forward";
     case OpKind::backward:

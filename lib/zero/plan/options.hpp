@@ -77,13 +77,18 @@ struct AdaptiveBitsOptions {
 enum class CopyDtype : std::uint8_t { compute, fp32 };
 constexpr auto enum_names(CopyDtype) { return name_table("compute", "fp32"); }
 
-/// Weight differences: with qwZ, a step sends the differences of the weights from a copy, and every
-/// holder of the copy adds them. At stage 3 every node holds a copy: hpZ's, over the ranks of a
+/// Weight differences: a step sends the differences of the weights from a copy, and every holder of
+/// the copy adds them. At stage 3 every node holds a copy: hpZ's, over the ranks of a
 /// node, or in nodes of one rank, where hpz_partition_size is 1, that rank's. At stages 1 and 2
 /// every rank holds a copy: its resident weights.
 struct WeightDifferenceOptions {
   bool enabled = false;
   codec::CodecSpec codec{"int4", 128, {}};  ///< of the differences
+  /// Differences are of bit patterns, and lose nothing (kernels/codec/exact.hpp): the copies have
+  /// the bits of the weights. Stage 3, 16-bit weights, without qwZ.
+  bool exact = false;
+  /// Bits per weight that plans assume of exact differences, whose size depends on the data.
+  double planned_bits = 5.5;
   CopyDtype copy = CopyDtype::compute;      ///< type that the copies are kept in
   std::size_t refresh_interval = 0;  ///< steps after which whole weights are sent; 0: never again
 

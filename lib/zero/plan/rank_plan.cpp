@@ -77,7 +77,8 @@ RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
                    const std::vector<Layer>& layers, const comm::JobShape& job,
                    const comm::JobShape& reducing)
     : units(plan_units(options, model_units, job.world.size, job.shard_groups())),
-      codecs(options, model_units) {
+      codecs(options, model_units),
+      rail(job.rail) {
   collectives.describe_weights(options, codecs, units, job);
   std::vector<Bucket> buckets =
       plan_buckets(options, codecs, units, layers, job.sharding().world.size);
@@ -91,6 +92,11 @@ RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
 void RankPlan::use(const CodecChoice& next) {
   choice = next;
   step.volumes = collectives.volumes(choice, &collective::Description::bytes);
+}
+
+void RankPlan::agree(std::size_t unit, const codec::ExactShape& shape) {
+  step.volumes[OpKind::exchange].at(unit) =
+      collective::bytes_to_others(rail, codec::exact_bytes(units[unit].shard, shape));
 }
 
 Volumes RankPlan::messages() const {

@@ -43,11 +43,14 @@ struct RankPlan {
   CollectiveDescriptions collectives;
   StepPlan step;
   CodecChoice choice;  ///< in force
+  comm::GroupShape rail;
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return step.input.buckets; }
   [[nodiscard]] bool updates_in_backward() const { return step.input.slabs.enabled(); }
   /// Puts the codecs of `next` into force: description() and step.volumes are then theirs.
   void use(const CodecChoice& next);
+  /// Ranks have agreed on the shape of the exact differences of a unit: step.volumes follow.
+  void agree(std::size_t unit, const codec::ExactShape& shape);
   /// Messages that this rank sends in one run of each collective, with the codecs in force.
   [[nodiscard]] Volumes messages() const;
   /// Description of the collective that `op` is, with its codecs in force; null for an operation

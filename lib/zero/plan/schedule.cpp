@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/codec/exact.hpp"
 #include "lib/zero/plan/reduction_schedule.hpp"
 #include "lib/zero/plan/reuse.hpp"
 
@@ -28,6 +29,7 @@ class Builder {
 
   void run(const std::vector<Use>& uses) {
     reuse_ = plan_reuse(in_, uses);
+    agree();
     std::size_t gathered = 0;  // uses whose gathers are issued
     for (std::size_t i = 0; i < uses.size(); ++i) {
       if (in_.preset.shard_parameters) {
@@ -58,6 +60,22 @@ class Builder {
 
   [[nodiscard]] Phase phase_of(const Use& use) const {
     return use.backward ? Phase::backward : forward_;
+  }
+
+  /// Agrees on the sizes of all exchanges at once: the host waits for it. The memory of the largest
+  /// exchange has room for what an agreement counts.
+  void agree() {
+    if (!in_.agrees || secondary_valid_.empty() || secondary_valid_.front()) return;
+    Op op{OpKind::agree, 0};
+    op.stream = StreamId::secondary;
+    op.phase = forward_;
+    for (const UnitMemory& memory : in_.unit_memory)
+      op.bytes = std::max(op.bytes, memory.exchange_workspace);
+    op.bytes += in_.units.size() * sizeof(codec::Escapes);
+    op.workspace = out_.arena.allocate(op.bytes, op.waits_on);
+    const std::size_t workspace = op.workspace;
+    const std::size_t done = out_.emit(std::move(op));
+    out_.arena.release(workspace, {done});
   }
 
   /// Brings the secondary shards that a use gathers up to date.

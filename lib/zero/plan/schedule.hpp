@@ -21,6 +21,8 @@ enum class OpKind : std::uint8_t {
   gather,            ///< start the all-gather of a unit's weights over all ranks
   gather_secondary,  ///< start the all-gather of a unit's weights inside the hpZ group
   keep_secondary,    ///< cut the own secondary shard from a gathered unit (hpZ)
+  agree,     ///< count how weights differ from the secondary shards, and agree with all ranks on
+             ///< the sizes of the exchanges that follow (exact differences)
   exchange,  ///< start the all-gather along the rail, of weight differences or of whole weights,
              ///< that updates the own secondary shard
   forward,   ///< a layer
@@ -55,6 +57,7 @@ constexpr Sends sends(OpKind kind) {
     case OpKind::gather_over_replicas:
       return Sends::gradients;
     case OpKind::keep_secondary:
+    case OpKind::agree:
     case OpKind::forward:
     case OpKind::backward:
     case OpKind::clear_gradients:
@@ -164,6 +167,7 @@ struct ScheduleInput {
   StagePreset preset{};
   bool hpz = false;
   bool exchanges = false;  ///< hpZ's shards are brought up to date along the rails
+  bool agrees = false;     ///< on the sizes of these exchanges
   /// Updates may write what their units' refreshes send, into the workspaces of these.
   bool updates_encode = false;
   bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step

@@ -17,7 +17,7 @@ import sys
 from dataclasses import replace
 
 from zpp_validate import command_line
-from zpp_validate.checkers import checkpoint_rows, codec_rows, converge_checker, copy_rows, fabric_trace
+from zpp_validate.checkers import checkpoint_rows, codec_rows, converge_checker, copy_rows, exact_rows, fabric_trace
 from zpp_validate.checkers import kernels_trace, plan_checker
 from zpp_validate.checkers.check_sweep import SweepChecker
 from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
@@ -52,9 +52,14 @@ class Checker(TraceChecker):
                                                                                                 "ranks")
                 self.problems += copy_rows.problems(self.trace.columns["weight_copies"]["hash"], *holders,
                                                     self.trace.copies_found, self.first)
+            if "exact_differences" in self.trace.columns:
+                rows = self.trace.rows("exact_differences")
+                self.problems += exact_rows.problems(rows, self.run.layout.shards)
+                self.run.shapes = exact_rows.shapes(rows)
             volume = self.run.replay([row["skipped"] for row in self.steps],
                                      list(zip(self.evaluations, self.evaluation_batches)), self.first,
                                      self.trace.copies_found)
+            self.require(not self.run.shapes, "/exact_differences has rows of exchanges that there were not")
             self.check_step_bytes(volume)
             self.check_collectives(volume)
             self.check_timers()

@@ -14,7 +14,6 @@ from zpp_validate.stats import sample_statistics
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 MEMORY = ("copy", "read", "write")
 NORM_BLOCK = 1024  # values of which the norm keeps a sum in fp64
-EXACT_BLOCK = 1024  # values that share an offset of exact differences
 EXACT_ESCAPES = 32  # of which one is an escape
 PARTS = 4 * 8  # of reorder_encode: nodes times ranks of a node
 
@@ -44,9 +43,8 @@ def flat_bytes(row):
         before, after = codec.split(">")
         return sizes[0] * image(before, n), image(after, n)
     if kernel.startswith("exact_"):
-        blocks, width = -(-n // EXACT_BLOCK), integers(codec)[0]
-        image = EXACT_BLOCK // 8 * width * blocks + wire.ceil_to(4 * blocks, 16) + \
-            wire.ceil_to(n // EXACT_ESCAPES * 2, 16)
+        blocks = -(-n // wire.EXACT_BLOCK)
+        image = wire.exact_bytes(n, integers(codec)[0], n // EXACT_ESCAPES)
         return {"exact_count": (4 * n, 16 * blocks), "exact_encode": (4 * n + 2 * blocks, image),
                 "exact_decode": (image + 2 * n, 2 * n)}[kernel]
     forms = {"copy": lambda: (n * element, n * element), "clear": lambda: (0, n * element),

@@ -35,6 +35,7 @@ class Run:
         self.evaluation_uses = list(zip(((0, "evaluation", use) for use in layers),
                                         stage3_limits.gathers(layers, elements, *s.reuse)))
         self.sums = [self.collectives.gradient_sums(part) for part, _ in self.layout.buckets]
+        self.shapes = None  # of exact differences: {(steps before, unit): (width, escapes)}; None in a plan
         self.valid = set()  # units whose secondary shard holds the current weights
         self.held = False  # secondary shards hold weights that differences can be added to
         self.codecs = None
@@ -133,7 +134,17 @@ class Run:
         self.valid.add(unit)
         self.held = True
         volume.gathered[unit] += phase != "evaluation"
-        return volume.count(phase, self.copies[unit] if whole else self.differences[unit])
+        return volume.count(phase, self.copies[unit] if whole else self.difference(unit))
+
+    def difference(self, unit):
+        """The collective of a unit's differences. The ranks of a run agree on the shape of exact ones; each serves one
+        exchange."""
+        if not self.settings.differences.exact or self.shapes is None:
+            return self.differences[unit]
+        shape = self.shapes.pop((self.begun, unit), None)
+        if shape is None:
+            raise ValueError(f"/exact_differences has no row of unit {unit} after {self.begun} steps")
+        return self.collectives.exact_difference(unit, *shape)
 
     def gather_unit(self, phase, unit, volume):
         """Bytes of a gather from secondary shards (ZeRO++, section 3.2) where these are valid, else from the shards of

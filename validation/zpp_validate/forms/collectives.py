@@ -4,7 +4,8 @@ values per rank. Sources: ZeRO++ (arXiv 2306.10209), sections 3.1, 3.2 and 3.3, 
 """
 
 from zpp_validate.forms.volume import Collective
-from zpp_validate.forms.wire import (UNCUT, all_gather, along_rails, codec_block, messages, pieces, reduce_scatter,
+from zpp_validate.forms.wire import (UNCUT, all_gather, along_rails, codec_block, exact_bytes,
+                                     exact_shape_of_bits, messages, pieces, reduce_scatter,
                                      reduction_codec, secondary_gather, secondary_messages, wire_bytes)
 
 
@@ -69,19 +70,32 @@ class Collectives:
         return self.topology.size // self.settings.partition if self.settings.on_rails() else 1
 
     def difference(self, unit):
-        """The collective that brings the differences of a unit to its copies."""
+        """The collective that brings the differences of a unit to its copies; exact ones in the size that plans
+        assume."""
         codec = self.settings.differences.codec
+        if self.settings.differences.exact:
+            bits = self.settings.differences.planned_bits
+            return self.exact_difference(unit, *exact_shape_of_bits(self.layout.shards[unit], bits))
         if self.settings.on_rails():
             return self.along_rail("weights_difference", unit, codec)
         return self.gather("weights_difference", codec, self.layout.shards[unit], self.settings.element_bytes)
 
     def along_rail(self, purpose, unit, codec):
         """The collective that brings the copies of a unit up to date."""
-        shard, element_bytes = self.layout.shards[unit], self.settings.element_bytes
+        shard = self.layout.shards[unit]
+        return self.of_images(purpose, unit, codec, wire_bytes(codec, shard, self.settings.element_bytes),
+                              self.pieces("direct", shard, codec))
+
+    def exact_difference(self, unit, width, escapes):
+        """The collective that brings exact differences of a unit to its copies, in images of this shape."""
+        image = exact_bytes(self.layout.shards[unit], width, escapes)
+        return self.of_images("weights_difference", unit, "exact", image, 1 if image else 0)
+
+    def of_images(self, purpose, unit, codec, image, pieces):
+        """The all-gather along the rails of images of so many bytes, in so many pieces."""
         return Collective("all_gather", purpose, "direct", codec,
-                          self.logical(self.topology.node_count, shard, element_bytes),
-                          along_rails(self.topology, wire_bytes(codec, shard, element_bytes)),
-                          along_rails(self.topology, self.pieces("direct", shard, codec)), "rail")
+                          self.logical(self.topology.node_count, self.layout.shards[unit], self.settings.element_bytes),
+                          along_rails(self.topology, image), along_rails(self.topology, pieces), "rail")
 
     # Gradients: with qgZ (ZeRO++, section 3.3) in the codecs of one hop or two
     # ------------------------------------------

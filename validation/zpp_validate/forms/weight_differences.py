@@ -10,6 +10,8 @@ class WeightDifferences:
     copy_bytes: int  # of an element of the copies
     refresh_interval: int
     on_rails: bool  # along these, to secondary shards; else to the resident weights of all ranks
+    exact: bool = False  # without loss, in images whose size depends on the weights
+    planned_bits: float = 0  # of an exact difference, in plans
 
     @classmethod
     def of(cls, own, element_bytes, stage):
@@ -17,6 +19,8 @@ class WeightDifferences:
         weights are gathered."""
         if not own.get("weight_differences"):  # not in traces before it was there
             return None
+        if own.get("exact_differences"):
+            return cls("exact", element_bytes, own["weight_refresh_interval"], True, True, own["exact_planned_bits"])
         return cls(own["weight_difference_codec"], 4 if own["weight_copy_dtype"] == "fp32" else element_bytes,
                    own["weight_refresh_interval"], stage == 3)
 

@@ -195,6 +195,27 @@ def along_rails(topology, number):
     return Bytes(inter=local * nodes * (nodes - 1) * number)
 
 
+EXACT_BLOCK = 1024  # values of exact differences that share an offset of their escapes
+
+
+def exact_bytes(count, width, escapes):
+    """Bytes of the image of `count` exact differences in codes of `width` bits, with room for `escapes` values beside
+    them: whole blocks of codes, an offset of 32 bits for each, 16 bits for each escape. Width 0: nothing differs; 16:
+    the values as they are."""
+    if width in (0, 16):
+        return ceil_to(count * width // 8, 16)
+    blocks = -(-count // EXACT_BLOCK)
+    return EXACT_BLOCK // 8 * width * blocks + ceil_to(4 * blocks, 16) + ceil_to(2 * escapes, 16)
+
+
+def exact_shape_of_bits(count, bits):
+    """The width and escapes that plans assume of exact differences of so many bits each."""
+    if bits >= 16:
+        return 16, 0
+    width = min(8, max(1, int(bits)))
+    return width, int(max(0, bits - width) / 16 * count)
+
+
 def secondary_messages(topology, algorithm, partition, number):
     return sum((messages(topology, algorithm, number, group) for group in groups_of(topology, partition)), Bytes())
 

@@ -71,6 +71,7 @@ class Trace:
                 **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
                 **(fmt.CODEC_COLUMNS if self.own().get("codec_schedule") or self.is_adaptive() else {}),
                 **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {}),
+                **(fmt.EXACT_COLUMNS if self.own().get("exact_differences") else {}),
                 **(fmt.COPY_COLUMNS if self.own().get("weight_differences") and self.own().get("hash_parameters", True)
                    else {}),
                 **(fmt.CHECKPOINT_COLUMNS if self.own().get("checkpoint", {}).get("save") else {})}

@@ -63,6 +63,8 @@ CODEC_COLUMNS = {"codecs": {"step": "u steps", "unit": "u", "weights": "S", "gra
                             "gradients_inter": "S"}}
 WIDTH_COLUMNS = {"adaptive_bits": {"step": "u steps", "unit": "u", "bits": "u bits", "error": "f 1", "bytes": "u bytes",
                                    "chosen": "u bool"}}
+# Where weight differences are exact.
+EXACT_COLUMNS = {"exact_differences": {"step": "u steps", "unit": "u", "width": "u bits", "escapes": "u elements"}}
 # Where nodes send weight differences, and weights are hashed.
 COPY_COLUMNS = {"weight_copies": {"hash": "S"}}
 # Where the run saves itself.
@@ -72,7 +74,7 @@ CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "ti
 REMOVED_OPTIONS = {"peer_stores": "off", "averaged_steps": 0}
 # And those that change neither weights nor what this version would choose by itself.
 REMOVED_CHOICES = ("secondary_gather_algorithm", "log_style", "algorithm_table")
-MAY_BE_EMPTY = {"checkpoints", "evaluations", "counters", "gpus", "errors", "adaptive_bits",
+MAY_BE_EMPTY = {"checkpoints", "evaluations", "exact_differences", "counters", "gpus", "errors", "adaptive_bits",
                 "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
 # A matrix without a level has none of its rows; a group of the second kind may be missing with all its columns.
 MAY_BE_EMPTY_OF = {"converge": {"steps", "held_out_parts", "errors", "quadratic",
