@@ -40,6 +40,7 @@ struct Description : Traffic {
 
 /// Traits of a registered algorithm. Throws Error(usage), with the nearest known name, for an
 /// unknown one.
+const Traits& all_gather_traits(std::string_view algorithm);
 const Traits& reduce_scatter_traits(std::string_view algorithm);
 
 /// Descriptions of the collectives that plan_all_gather() and plan_reduce_scatter() would make;

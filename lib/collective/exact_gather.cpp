@@ -24,26 +24,36 @@ std::size_t head_bytes(std::size_t count) {
 
 }  // namespace
 
-Description describe_exact_gather(const Ranks& ranks, const ExactGatherPlan& plan,
-                                  const codec::ExactShape& shape) {
+Description describe_exact_gather(std::string_view algorithm, const Ranks& ranks,
+                                  const ExactGatherPlan& plan, const codec::ExactShape& shape) {
   const std::size_t bytes = codec::exact_bytes(plan.count, shape);
-  return {{bytes_to_others(ranks.group, bytes), messages_to_others(ranks.group, bytes > 0 ? 1 : 0)},
+  return {find_all_gather(algorithm).traffic(ranks, bytes, bytes > 0 ? 1 : 0),
           head_bytes(plan.count) +
               ranks.group.size * codec::exact_bytes(plan.count, codec::ExactShape{}),
           {.operation = "all_gather",
            .purpose = plan.purpose,
            .phase = {},
-           .algorithm = "direct",
+           .algorithm = std::string(algorithm),
            .codec = "exact",
            .group = ranks.group.name,
            .path = {}}};
 }
 
-ExactGather::ExactGather(const Context& context, const ExactGatherPlan& plan)
+ExactGather::ExactGather(std::string_view algorithm, const Context& context,
+                         const ExactGatherPlan& plan)
     : group_(context.group),
+      levels_(all_gather_traits(algorithm).hierarchical ? &context.groups : nullptr),
       ops_(codec::exact_ops(context.device.backend)),
       plan_(plan),
-      meter_(context.recorder, describe_exact_gather(ranks_of(context), plan, {}).row) {}
+      meter_(context.recorder,
+             describe_exact_gather(algorithm, ranks_of(context), plan, {}).row) {}
+
+std::size_t ExactGather::rank_of(std::size_t slot) const {
+  if (levels_ == nullptr) return slot;
+  const auto nodes = static_cast<std::size_t>(levels_->rail->size());
+  const auto locals = static_cast<std::size_t>(levels_->node->size());
+  return slot % nodes * locals + slot / nodes;
+}
 
 void ExactGather::count(ConstView part, ConstView own, std::span<std::byte> workspace,
                         codec::Escapes* escapes, StreamHandle stream) const {
@@ -56,16 +66,18 @@ void ExactGather::start(ConstView part, View copies, const codec::ExactShape& sh
   const auto size = static_cast<std::size_t>(group_.size());
   const auto rank = static_cast<std::size_t>(group_.rank());
   require_view("the copies of an exact all-gather", copies, size * plan_.count, plan_.dtype);
-  const std::size_t bytes = codec::exact_bytes(plan_.count, shape);
-  require_workspace(run.workspace.size(), head_bytes(plan_.count) + size * bytes);
+  image_bytes_ = codec::exact_bytes(plan_.count, shape);
+  require_workspace(run.workspace.size(), head_bytes(plan_.count) + size * image_bytes_);
   meter_.begin_run(run.phase, (size - 1) * plan_.count * size_of(plan_.dtype));
   const Meter::Span span(meter_);
   shape_ = shape;
   copies_ = copies;
-  if (bytes == 0) return;
+  if (image_bytes_ == 0) return;
+  std::size_t slot = rank;
+  while (rank_of(slot) != rank) slot = (slot + 1) % size;
   std::byte* const counts = run.workspace.data();
   images_ = counts + head_bytes(plan_.count);
-  std::byte* const image = images_ + rank * bytes;
+  std::byte* const image = images_ + slot * image_bytes_;
   meter_.kernels([&] {
     const View own = copies.part(rank * plan_.count, plan_.count);
     // The counts that ranks agreed by were not kept: they are made again, of the same values.
@@ -73,17 +85,34 @@ void ExactGather::start(ConstView part, View copies, const codec::ExactShape& sh
     ops_.count(part, own, counts, sums, run.stream);
     ops_.encode(part, own, counts, shape, image, run.stream);
   });
-  work_ = meter_.all_gather_in_place(group_, images_, bytes, bytes, run.stream);
+  if (levels_ == nullptr) {
+    work_ = meter_.all_gather_in_place(group_, images_, image_bytes_, image_bytes_, run.stream);
+    return;
+  }
+  const auto nodes = static_cast<std::size_t>(levels_->rail->size());
+  work_ = meter_.all_gather_in_place(*levels_->rail, images_ + slot / nodes * nodes * image_bytes_,
+                                     image_bytes_, image_bytes_, run.stream);
 }
 
 void ExactGather::finish(StreamHandle stream) {
   const Meter::Span span(meter_);
   if (work_ == nullptr) return;
   meter_.wait(work_, stream);
+  const auto size = static_cast<std::size_t>(group_.size());
+  if (levels_ == nullptr) {
+    meter_.kernels([&] {
+      ops_.decode({images_, image_bytes_}, size, plan_.count, shape_, copies_, stream);
+    });
+    return;
+  }
+  const std::size_t of_rail = static_cast<std::size_t>(levels_->rail->size()) * image_bytes_;
+  work_ = meter_.all_gather_in_place(*levels_->node, images_, of_rail, of_rail, stream);
+  meter_.wait(work_, stream);
   meter_.kernels([&] {
-    const std::size_t bytes = codec::exact_bytes(plan_.count, shape_);
-    ops_.decode({images_, bytes}, static_cast<std::size_t>(group_.size()), plan_.count, shape_,
-                copies_, stream);
+    for (std::size_t slot = 0; slot < size; ++slot) {
+      ops_.decode({images_ + slot * image_bytes_, image_bytes_}, 1, plan_.count, shape_,
+                  copies_.part(rank_of(slot) * plan_.count, plan_.count), stream);
+    }
   });
 }
 

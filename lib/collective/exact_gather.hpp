@@ -1,12 +1,13 @@
 // All-gather of exact differences (kernels/codec/exact.hpp): every rank sends how its part differs
-// from the copy that all ranks hold of it, in one step, and all bring their copies up to date. The
-// size of an image depends on the values: ranks count first what escapes, agree on one shape, and
+// from the copy that all ranks hold of it, and all bring their copies up to date. Images travel in
+// one step or, in the algorithm two-level, across nodes and then inside them. The size of an image depends on the values: ranks count first what escapes, agree on one shape, and
 // run with it. One run in flight. Owns nothing but its account; the caller lends workspace.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "kernels/codec/exact.hpp"
 #include "lib/collective/collective.hpp"
@@ -15,12 +16,13 @@
 namespace zeropp::collective {
 
 /// Closed form of a run with images of `shape`; its workspace is enough for images of any shape.
-Description describe_exact_gather(const Ranks& ranks, const ExactGatherPlan& plan,
-                                  const codec::ExactShape& shape);
+/// `algorithm`: direct or two-level.
+Description describe_exact_gather(std::string_view algorithm, const Ranks& ranks,
+                                  const ExactGatherPlan& plan, const codec::ExactShape& shape);
 
 class ExactGather {
  public:
-  ExactGather(const Context& context, const ExactGatherPlan& plan);
+  ExactGather(std::string_view algorithm, const Context& context, const ExactGatherPlan& plan);
 
   /// Counts, into `escapes` (memory of the device), the differences of the own part that do not fit
   /// each width. `part`: plan.count elements of plan.dtype, or of fp32, which are rounded to it;
@@ -35,14 +37,20 @@ class ExactGather {
   void finish(StreamHandle stream);
 
  private:
+  /// Rank of the image in slot `slot`: what one rail brings lies together, so that it is one
+  /// message inside the node.
+  [[nodiscard]] std::size_t rank_of(std::size_t slot) const;
+
   comm::Communicator& group_;
+  comm::Groups* levels_;  ///< whose rail and node carry the images; null: the group does
   const codec::ExactOps& ops_;
   ExactGatherPlan plan_;
   Meter meter_;
   // Of the run in flight.
   codec::ExactShape shape_;
   View copies_;
-  std::byte* images_ = nullptr;
+  std::byte* images_ = nullptr;  ///< of all ranks, by slot
+  std::size_t image_bytes_ = 0;
   std::unique_ptr<comm::Work> work_;  ///< null where nothing differs
 };
 

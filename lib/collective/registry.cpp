@@ -165,6 +165,10 @@ const ReduceScatterAlgorithm& find_reduce_scatter(std::string_view algorithm) {
   return find("reduce-scatter", algorithm, reduce_scatter_algorithms());
 }
 
+const Traits& all_gather_traits(std::string_view algorithm) {
+  return find_all_gather(algorithm).traits;
+}
+
 const Traits& reduce_scatter_traits(std::string_view algorithm) {
   return find_reduce_scatter(algorithm).traits;
 }

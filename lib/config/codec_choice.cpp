@@ -205,8 +205,8 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .flag = "--exact-differences",
        .field = &c.zero.weight_differences.exact,
        .help = "Send weight differences without loss, in as few bits as the 16-bit weights of a "
-               "step differ in; parameters have the bits of a run with hpZ and without qwZ "
-               "(stage 3)",
+               "step differ in; parameters have the bits of a run without qwZ, which at stage "
+               "3 has hpZ",
        .in_effect = differences,
        .effect_needs = differences_need},
       {.path = "zeropp.exact_planned_bits",

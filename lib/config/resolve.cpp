@@ -176,9 +176,8 @@ void check_exchanged_differences(const zero::Options& zero, const Machine& machi
 /// Exact differences are of the bits of 16-bit weights, from a copy that has these bits.
 void check_exact_differences(const zero::Options& zero, Dtype compute) {
   const char* const key = "zeropp.exact_differences";
-  if (zero.stage < 3) {
-    refuse("{} needs zero_optimization.stage 3, not {}: set it, or leave the key out", key,
-           zero.stage);
+  if (zero.stage < 1) {
+    refuse("{} needs zero_optimization.stage 1 or higher: raise it, or leave the key out", key);
   }
   if (zero.quantized_weights) {
     refuse(

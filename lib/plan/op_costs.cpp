@@ -184,12 +184,12 @@ class Costs {
   OpCost whole(const Op& op) {
     const zero::Collective made = collective_of(op);
     const zero::UnitPartition& of = unit(op.index);
-    GatherShape shape = shape_of(made.algorithm, made.gather());
     if (made.key.transfer == zero::Transfer::differences) {
-      OpCost cost = gather(shape, sharding_);
+      OpCost cost = sent_by(op);
       add_difference(cost, of, static_cast<double>(of.padded) * bytes());
       return uploading(op.index, cost);
     }
+    GatherShape shape = shape_of(made.algorithm, made.gather());
     if (keeps_image(work_, op.index)) shape.own = OwnImage::copied;
     if (op.kind == OpKind::refresh && op.phase == zero::Phase::update &&
         writes_refresh(work_, op.index)) {
@@ -234,9 +234,7 @@ class Costs {
   [[nodiscard]] double counted_bytes() const {
     double read = 0;
     for (const zero::UnitPartition& each : work_.input.units) {
-      if (each.secondary == 0) continue;
-      const std::size_t copy = size_of(each.secondary_dtype);
-      read += static_cast<double>(each.shard) * (kFp32 + static_cast<double>(copy));
+      if (!each.persistent) read += static_cast<double>(each.shard) * (kFp32 + bytes());
     }
     return choice_.whole_weights ? 0 : read;
   }

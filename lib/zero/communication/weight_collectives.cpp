@@ -27,7 +27,7 @@ WeightCollectives::WeightCollectives(const Options& options, const CodecTable& c
   for_each_weight_collective(options, codecs, units, [&](const Collective& made) {
     if (const collective::ExactGatherPlan* const exact = made.exact()) {
       exact_[made.key.index].gather =
-          std::make_unique<collective::ExactGather>(context_of(made.among), *exact);
+          std::make_unique<collective::ExactGather>(made.algorithm, context_of(made.among), *exact);
       return;
     }
     Gathers gathers;
@@ -37,10 +37,6 @@ WeightCollectives::WeightCollectives(const Options& options, const CodecTable& c
     }
     made_.add(made.key, std::move(gathers));
   });
-}
-
-collective::AllGather& WeightCollectives::to_copy(std::size_t unit) const {
-  return *made_.at(key_of(options_, OpKind::exchange, unit, unit, choice_).value()).front();
 }
 
 void WeightCollectives::count_differences(std::size_t unit, ConstView shard, ConstView copy,
@@ -62,30 +58,38 @@ void WeightCollectives::start_copy(std::size_t unit, ConstView shard, View copy,
   }
   if (choice_.whole_weights) {
     to_copy(unit).start(shard, there, run);
-  } else if (sends_exact(unit)) {
-    exact_[unit].gather->start(shard, there, exact_[unit].shape, run);
   } else {
     start_differences(unit, shard, there, run);
   }
 }
 
-collective::AllGather& WeightCollectives::start_differences(std::size_t unit, ConstView shard,
-                                                            View copy, collective::Run run) {
+void WeightCollectives::start_differences(std::size_t unit, ConstView shard, View copy,
+                                          collective::Run run) {
+  if (exact_[unit].gather) {
+    exact_[unit].gather->start(shard, copy, exact_[unit].shape, run);
+    return;
+  }
   const std::size_t count = units_[unit].shard;
   const View difference(run.workspace.data(), count, options_.compute, device_.memory);
   const View own = copy.part(own_ * count, count);
   device_.memory_ops->subtract(shard, own, difference, run.stream);
   run.workspace = run.workspace.subspan(difference_bytes(options_, units_[unit]));
-  collective::AllGather& gather = *made_.at({Transfer::differences, unit}).front();
-  gather.start(difference, copy, run);
-  return gather;
+  of_differences(unit).start(difference, copy, run);
+}
+
+void WeightCollectives::finish_differences(std::size_t unit, StreamHandle stream) {
+  if (exact_[unit].gather) {
+    exact_[unit].gather->finish(stream);
+  } else {
+    of_differences(unit).finish(stream);
+  }
 }
 
 void WeightCollectives::finish_copy(std::size_t unit, StreamHandle stream) {
-  if (sends_exact(unit)) {
-    exact_[unit].gather->finish(stream);
-  } else {
+  if (choice_.whole_weights) {
     to_copy(unit).finish(stream);
+  } else {
+    finish_differences(unit, stream);
   }
   if (!units_[unit].secondary_on_host) return;
   device_.memory_ops->copy(staged_[unit].on_device, staged_[unit].on_host, stream);

@@ -51,12 +51,12 @@ class WeightCollectives {
   }
 
   /// Counts, into `escapes` (memory of the device), how the own weights of a unit differ from `copy`,
-  /// with exact differences; `shard` and `copy` as of start_copy(). `workspace`: as the unit's
-  /// exchange has.
+  /// with exact differences; `shard` and `copy` as of start_differences(). `workspace`: as much as
+  /// these have.
   void count_differences(std::size_t unit, ConstView shard, ConstView copy,
                          std::span<std::byte> workspace, codec::Escapes* escapes,
                          StreamHandle stream) const;
-  /// Sets the shape of the next exchange of a unit, on which all ranks have agreed.
+  /// Sets the shape of the next exact differences of a unit, on which all ranks have agreed.
   void set_shape(std::size_t unit, const codec::ExactShape& shape) {
     exact_[unit].shape = shape;
   }
@@ -71,9 +71,9 @@ class WeightCollectives {
   void finish_copy(std::size_t unit, StreamHandle stream);
   /// Starts to add to `copy`, of which the shards of the ranks of the collective are the pieces,
   /// the differences of their weights from it. `shard`: the own weights (compute dtype or fp32).
-  /// Returns the collective that is started, for the caller to finish.
-  collective::AllGather& start_differences(std::size_t unit, ConstView shard, View copy,
-                                           collective::Run run);
+  void start_differences(std::size_t unit, ConstView shard, View copy, collective::Run run);
+  /// Enqueues on `stream` what is left of what start_differences() began, as finish_copy() does.
+  void finish_differences(std::size_t unit, StreamHandle stream);
 
  private:
   /// A copy that lies on the host, and where it is brought up to date.
@@ -86,11 +86,14 @@ class WeightCollectives {
     std::unique_ptr<collective::ExactGather> gather;
     codec::ExactShape shape;
   };
-  [[nodiscard]] bool sends_exact(std::size_t unit) const {
-    return exact_[unit].gather != nullptr && !choice_.whole_weights;
+  /// The collective that brings whole weights to a unit's copy along the rail.
+  [[nodiscard]] collective::AllGather& to_copy(std::size_t unit) const {
+    return *made_.at({Transfer::copies, unit, choice_.weights[unit]}).front();
   }
-  /// The collective that brings a unit's copy up to date along the rail.
-  [[nodiscard]] collective::AllGather& to_copy(std::size_t unit) const;
+  /// The collective of a unit's differences that lose something.
+  [[nodiscard]] collective::AllGather& of_differences(std::size_t unit) const {
+    return *made_.at({Transfer::differences, unit}).front();
+  }
 
   const Options& options_;
   const std::vector<UnitPartition>& units_;

@@ -126,17 +126,16 @@ Finish StepOperations::gather_secondary(const Op& op) {
 }
 
 void StepOperations::agree(const Op& op) {
-  if (context_.plan.choice.whole_weights) return;
+  if (!sends_differences(op)) return;
   const std::vector<UnitPartition>& units = context_.units();
   const Stream& stream = context_.executor.stream(op.stream);
-  const std::span<std::byte> workspace = memory_.workspace(op);
-  auto* const counted = workspace.data() + workspace.size() - escapes_.bytes();
+  std::byte* const counted = memory_.workspace(op).data() + op.bytes - escapes_.bytes();
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (units[u].secondary == 0) continue;
+    if (memory_.copy(u).count == 0) continue;
     Op of_unit = op;
     of_unit.index = u;
     context_.collectives.weights.count_differences(
-        u, optimizer_.shard_to_gather(of_unit), memory_.secondary->shard(u),
+        u, optimizer_.shard_to_gather(of_unit), memory_.copy(u),
         optimizer_.workspace_behind_shard(of_unit),
         reinterpret_cast<codec::Escapes*>(counted) + u, stream.handle());
   }
@@ -147,13 +146,13 @@ void StepOperations::agree(const Op& op) {
   std::vector<double> most;  // doubles have these counts exactly
   for (std::size_t u = 0; u < units.size(); ++u) {
     for (const std::uint64_t each : escapes[u])
-      most.push_back(units[u].secondary == 0 ? 0 : static_cast<double>(each));
+      most.push_back(memory_.copy(u).count == 0 ? 0 : static_cast<double>(each));
   }
   context_.control.all_reduce_max(most);
   const std::uint64_t steps_before =
       context_.progress.steps.begun - (op.phase == Phase::evaluation ? 0 : 1);
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (units[u].secondary == 0) continue;
+    if (memory_.copy(u).count == 0) continue;
     codec::Escapes of_all;
     for (std::size_t w = 0; w < of_all.size(); ++w)
       of_all[w] = static_cast<std::uint64_t>(most[u * of_all.size() + w]);
@@ -294,24 +293,29 @@ Finish StepOperations::refresh(const Op& op) {
   const ConstView shard = optimizer_.shard_to_gather(op);
   const collective::Run run =
       run_in(optimizer_.workspace_behind_shard(op), op, draws_of_weights(op, version));
-  collective::AllGather* gather = &context_.collectives.weights.whole(op.index);
-  if (refreshes_by_differences(op)) {
-    gather = &context_.collectives.weights.start_differences(op.index, shard, resident, run);
+  WeightCollectives& weights = context_.collectives.weights;
+  collective::AllGather& whole = weights.whole(op.index);
+  const bool differences = context_.options.refreshes_differences() && sends_differences(op);
+  if (differences) {
+    weights.start_differences(op.index, shard, resident, run);
   } else if (!initial && optimizer_.writes_refresh(op.index)) {
-    gather->start_from_workspace(resident, run);
+    whole.start_from_workspace(resident, run);
     ++context_.recorder.counters["refreshes_by_updates"];
   } else {
-    gather->start(shard, resident, run);
+    whole.start(shard, resident, run);
   }
-  return [this, &op, gather, resident](StreamHandle end) {
-    gather->finish(end);
+  return [this, &op, &weights, &whole, differences, resident](StreamHandle end) {
+    if (differences) {
+      weights.finish_differences(op.index, end);
+    } else {
+      whole.finish(end);
+    }
     read_as_fp16(resident, end);
     context_.executor.stream(ends_on(op.stream)).record(refreshed_[op.index]);
   };
 }
 
-bool StepOperations::refreshes_by_differences(const Op& op) const {
-  if (!context_.options.refreshes_differences()) return false;
+bool StepOperations::sends_differences(const Op& op) const {
   if (op.phase != Phase::initial) return !context_.plan.choice.whole_weights;
   // Before the first step there are resident weights only where a checkpoint had them: of stage 3,
   // which had still to send what it updated last.

@@ -91,8 +91,9 @@ class StepOperations {
   /// their differences from the resident ones.
   Finish refresh(const Op& op);
 
-  /// Whether the resident weights hold what the differences of a refresh can be added to.
-  [[nodiscard]] bool refreshes_by_differences(const Op& op) const;
+  /// Whether copies hold what differences can be added to, with weight differences: the secondary
+  /// shards or, of an operation after or before all steps, the resident weights.
+  [[nodiscard]] bool sends_differences(const Op& op) const;
   void read_as_fp16(View weights, StreamHandle on) const;
   /// Adds what a reduction summed to the gradient shards.
   void accumulate(const Op& op, StreamHandle on) const;

@@ -12,8 +12,9 @@ namespace {
 
 /// Packed values begin where a buffer may.
 constexpr std::size_t kPackingAlignment = 256;
-/// Along the rails weights are gathered in one step.
-constexpr std::string_view kAlongRail = "direct";
+/// In one step.
+constexpr std::string_view kDirect = "direct";
+constexpr std::string_view kAlongRail = kDirect;
 /// Sums over the shard groups have one step, and the same order of additions in every run.
 constexpr std::string_view kReplicaReduce = "1-hop";
 constexpr std::string_view kReplicaGather = "direct";
@@ -53,12 +54,27 @@ collective::Ranks ranks_of(const comm::JobShape& job, RankGroup among) {
   return {};
 }
 
+/// The collective of a unit's exact differences: along a rail, or on all ranks as whole weights go
+/// where those go in two levels.
+Collective exact_collective(const Options& options, const UnitPartition& unit,
+                            const CollectiveKey& key) {
+  Collective made{key, kDirect, RankGroup::rail, {}};
+  if (options.refreshes_differences()) {
+    made.among = RankGroup::shards;
+    if (collective::all_gather_traits(options.all_gather_algorithm).hierarchical)
+      made.algorithm = options.all_gather_algorithm;
+  }
+  made.plan = collective::ExactGatherPlan{
+      .count = unit.shard, .dtype = options.compute, .purpose = "weights_difference"};
+  return made;
+}
+
 collective::Description describe(const Collective& made, const comm::JobShape& job,
                                  double planned_bits) {
   const collective::Ranks ranks = ranks_of(job, made.among);
   collective::Description described;
   if (const collective::ExactGatherPlan* const exact = made.exact()) {
-    described = collective::describe_exact_gather(ranks, *exact,
+    described = collective::describe_exact_gather(made.algorithm, ranks, *exact,
                                                   shape_of_bits(exact->count, planned_bits));
   } else if (std::holds_alternative<collective::AllGatherPlan>(made.plan)) {
     described = collective::describe_all_gather(made.algorithm, ranks, made.gather());
@@ -93,13 +109,7 @@ Collective weight_collective(const Options& options, const CodecTable& codecs,
       plan.purpose = "weights_secondary";
       break;
     case Transfer::differences:
-      if (options.weight_differences.exact) {
-        made.algorithm = kAlongRail;
-        made.among = RankGroup::rail;
-        made.plan = collective::ExactGatherPlan{
-            .count = unit.shard, .dtype = unit.secondary_dtype, .purpose = "weights_difference"};
-        return made;
-      }
+      if (options.weight_differences.exact) return exact_collective(options, unit, key);
       made.before = difference_bytes(options, unit);
       if (options.exchanges_differences()) {
         made.algorithm = kAlongRail;
@@ -262,6 +272,7 @@ void CollectiveDescriptions::describe_weights(const Options& options, const Code
                                               const std::vector<UnitPartition>& units,
                                               const comm::JobShape& job) {
   options_ = options;
+  job_ = job;
   unit_memory_.resize(units.size());
   for_each_weight_collective(options, codecs, units, [&](const Collective& made) {
     collective::Description described =
@@ -318,6 +329,14 @@ const collective::Description* CollectiveDescriptions::find(OpKind kind, std::si
   if (index >= (of_units ? unit_memory_.size() : bucket_units_.size())) return nullptr;
   const auto key = key_of(options_, kind, index, of_units ? index : bucket_units_[index], choice);
   return key ? table_.find(*key) : nullptr;
+}
+
+comm::Bytes CollectiveDescriptions::exact_bytes(const UnitPartition& unit,
+                                                const codec::ExactShape& shape) const {
+  const Collective made = exact_collective(options_, unit, {Transfer::differences, 0});
+  return collective::describe_exact_gather(made.algorithm, ranks_of(job_, made.among),
+                                           *made.exact(), shape)
+      .bytes;
 }
 
 Volumes CollectiveDescriptions::volumes(const CodecChoice& choice,

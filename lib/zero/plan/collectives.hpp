@@ -154,12 +154,17 @@ class CollectiveDescriptions {
   /// Bytes or messages (`what`) of all of them, with the codecs that `choice` puts into force.
   [[nodiscard]] Volumes volumes(const CodecChoice& choice,
                                 comm::Bytes collective::Description::*what) const;
+  /// Bytes that this rank sends in one run of the collective of a unit's exact differences, in
+  /// images of `shape`.
+  [[nodiscard]] comm::Bytes exact_bytes(const UnitPartition& unit,
+                                        const codec::ExactShape& shape) const;
   /// Workspaces that are enough for any of the codecs, by unit and by bucket.
   [[nodiscard]] const std::vector<UnitMemory>& unit_memory() const { return unit_memory_; }
   [[nodiscard]] const std::vector<BucketMemory>& bucket_memory() const { return bucket_memory_; }
 
  private:
   Options options_;
+  comm::JobShape job_;  ///< where weights are gathered
   CollectiveTable<collective::Description> table_;
   std::vector<UnitMemory> unit_memory_;
   std::vector<BucketMemory> bucket_memory_;

@@ -85,7 +85,7 @@ struct WeightDifferenceOptions {
   bool enabled = false;
   codec::CodecSpec codec{"int4", 128, {}};  ///< of the differences
   /// Differences are of bit patterns, and lose nothing (kernels/codec/exact.hpp): the copies have
-  /// the bits of the weights. Stage 3, 16-bit weights, without qwZ.
+  /// the bits of the weights. 16-bit weights, without qwZ.
   bool exact = false;
   /// Bits per weight that plans assume of exact differences, whose size depends on the data.
   double planned_bits = 5.5;

@@ -77,8 +77,7 @@ RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
                    const std::vector<Layer>& layers, const comm::JobShape& job,
                    const comm::JobShape& reducing)
     : units(plan_units(options, model_units, job.world.size, job.shard_groups())),
-      codecs(options, model_units),
-      rail(job.rail) {
+      codecs(options, model_units) {
   collectives.describe_weights(options, codecs, units, job);
   std::vector<Bucket> buckets =
       plan_buckets(options, codecs, units, layers, job.sharding().world.size);
@@ -95,8 +94,8 @@ void RankPlan::use(const CodecChoice& next) {
 }
 
 void RankPlan::agree(std::size_t unit, const codec::ExactShape& shape) {
-  step.volumes[OpKind::exchange].at(unit) =
-      collective::bytes_to_others(rail, codec::exact_bytes(units[unit].shard, shape));
+  const OpKind kind = step.input.exchanges ? OpKind::exchange : OpKind::refresh;
+  step.volumes[kind].at(unit) = collectives.exact_bytes(units[unit], shape);
 }
 
 Volumes RankPlan::messages() const {

@@ -43,7 +43,6 @@ struct RankPlan {
   CollectiveDescriptions collectives;
   StepPlan step;
   CodecChoice choice;  ///< in force
-  comm::GroupShape rail;
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return step.input.buckets; }
   [[nodiscard]] bool updates_in_backward() const { return step.input.slabs.enabled(); }

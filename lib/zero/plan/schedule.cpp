@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/codec/exact.hpp"
 #include "lib/zero/plan/reduction_schedule.hpp"
 #include "lib/zero/plan/reuse.hpp"
 
@@ -62,16 +61,11 @@ class Builder {
     return use.backward ? Phase::backward : forward_;
   }
 
-  /// Agrees on the sizes of all exchanges at once: the host waits for it. The memory of the largest
-  /// exchange has room for what an agreement counts.
+  /// Agrees on the sizes of all exchanges at once: the host waits for it.
   void agree() {
-    if (!in_.agrees || secondary_valid_.empty() || secondary_valid_.front()) return;
-    Op op{OpKind::agree, 0};
-    op.stream = StreamId::secondary;
-    op.phase = forward_;
-    for (const UnitMemory& memory : in_.unit_memory)
-      op.bytes = std::max(op.bytes, memory.exchange_workspace);
-    op.bytes += in_.units.size() * sizeof(codec::Escapes);
+    const bool stale = !secondary_valid_.empty() && !secondary_valid_.front();
+    if (!in_.agrees || !in_.exchanges || !stale) return;
+    Op op = agreement(in_, forward_);
     op.workspace = out_.arena.allocate(op.bytes, op.waits_on);
     const std::size_t workspace = op.workspace;
     const std::size_t done = out_.emit(std::move(op));
@@ -212,6 +206,18 @@ class Builder {
 };
 
 }  // namespace
+
+Op agreement(const ScheduleInput& input, Phase phase) {
+  Op op{OpKind::agree, 0};
+  op.stream = input.exchanges ? StreamId::secondary : StreamId::gather;
+  op.phase = phase;
+  for (const UnitMemory& memory : input.unit_memory) {
+    op.bytes = std::max(
+        op.bytes, input.exchanges ? memory.exchange_workspace : memory.refresh_workspace);
+  }
+  op.bytes += input.units.size() * sizeof(codec::Escapes);
+  return op;
+}
 
 Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid) {
   Builder builder(input, secondary_valid, Phase::forward);

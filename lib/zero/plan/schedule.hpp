@@ -12,6 +12,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/codec/exact.hpp"
 #include "lib/zero/plan/gradient_slabs.hpp"
 #include "lib/zero/plan/partition.hpp"
 
@@ -21,8 +22,8 @@ enum class OpKind : std::uint8_t {
   gather,            ///< start the all-gather of a unit's weights over all ranks
   gather_secondary,  ///< start the all-gather of a unit's weights inside the hpZ group
   keep_secondary,    ///< cut the own secondary shard from a gathered unit (hpZ)
-  agree,     ///< count how weights differ from the secondary shards, and agree with all ranks on
-             ///< the sizes of the exchanges that follow (exact differences)
+  agree,     ///< count how weights differ from their copies, and agree with all ranks on the sizes
+             ///< of the exchanges or refreshes that follow (exact differences)
   exchange,  ///< start the all-gather along the rail, of weight differences or of whole weights,
              ///< that updates the own secondary shard
   forward,   ///< a layer
@@ -167,7 +168,8 @@ struct ScheduleInput {
   StagePreset preset{};
   bool hpz = false;
   bool exchanges = false;  ///< hpZ's shards are brought up to date along the rails
-  bool agrees = false;     ///< on the sizes of these exchanges
+  /// Differences are exact: ranks agree on the sizes of what brings copies up to date.
+  bool agrees = false;
   /// Updates may write what their units' refreshes send, into the workspaces of these.
   bool updates_encode = false;
   bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step
@@ -183,6 +185,10 @@ struct ScheduleInput {
   std::size_t reuse_elements = 0;
   bool overlap = true;  ///< false: every collective completes before the next operation
 };
+
+/// The operation `agree` of all units, without its place in an arena. The memory of the largest
+/// exchange, or refresh, has room for what it counts; codec::Escapes of each unit lie after it.
+Op agreement(const ScheduleInput& input, Phase phase);
 
 /// Schedule of forward, backward and reduction of all micro-steps. `secondary_valid`: the hpZ
 /// shards hold the current weights already.

@@ -33,7 +33,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.preset = stage_preset(options.stage);
   input.hpz = options.has_secondary();
   input.exchanges = options.exchanges_differences();
-  input.agrees = input.exchanges && options.weight_differences.exact;
+  input.agrees = options.weight_differences.enabled && options.weight_differences.exact;
   input.updates_encode = updates_encode_refreshes(options);
   input.over_replicas =
       !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;

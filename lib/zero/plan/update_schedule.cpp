@@ -59,6 +59,12 @@ Op refresh_of(const ScheduleInput& input, std::size_t unit, Phase phase) {
 Schedule refresh_all(const ScheduleInput& input, std::vector<Op> ops, Phase phase) {
   Workspaces workspaces(2);
   const bool updated = !ops.empty();
+  if (input.agrees && !input.preset.shard_parameters) {
+    Op op = agreement(input, phase);
+    op.workspace = workspaces.allocate(op.bytes, op.waits_on);
+    workspaces.add(ops.size(), op.workspace);
+    ops.push_back(std::move(op));
+  }
   for (std::size_t unit = 0; unit < input.units.size(); ++unit) {
     if (!is_refreshed(input.preset, input.units[unit])) continue;
     Op op = refresh_of(input, unit, phase);

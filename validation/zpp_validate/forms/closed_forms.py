@@ -165,8 +165,8 @@ class Run:
         units = {0: (), 3: sorted(self.layout.persistent)}.get(self.settings.stage, range(len(self.weights)))
         for unit in units:
             volume.gathered[unit] += phase == "update"
-        sent = self.differences if differences else self.weights
-        return sum((volume.count(phase, sent[unit]) for unit in units), Bytes())
+        return sum((volume.count(phase, self.difference(unit) if differences else self.weights[unit])
+                    for unit in units), Bytes())
 
     def step(self, skipped, volume):
         """Bytes of one step (ZeRO, section 7: stages 2 and 3 reduce in every micro-step)."""
@@ -215,6 +215,7 @@ class Run:
         s = self.settings
         # A checkpoint may hold the resident weights that differences are added to.
         if not s.updates_residents() or found != "current":
+            self.begun = first - 1
             stale = s.updates_residents() and found == "behind"
             self.whole_units("initial", volume, stale and not s.differences.refreshes(first - 1))
         if found != "none":  # copies of the weights are of the step before, with its codecs

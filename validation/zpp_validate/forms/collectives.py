@@ -5,7 +5,7 @@ values per rank. Sources: ZeRO++ (arXiv 2306.10209), sections 3.1, 3.2 and 3.3, 
 
 from zpp_validate.forms.volume import Collective
 from zpp_validate.forms.wire import (UNCUT, all_gather, along_rails, codec_block, exact_bytes,
-                                     exact_shape_of_bits, messages, pieces, reduce_scatter,
+                                     exact_shape_of_bits, gather_images, messages, pieces, reduce_scatter,
                                      reduction_codec, secondary_gather, secondary_messages, wire_bytes)
 
 
@@ -88,8 +88,16 @@ class Collectives:
 
     def exact_difference(self, unit, width, escapes):
         """The collective that brings exact differences of a unit to its copies, in images of this shape."""
-        image = exact_bytes(self.layout.shards[unit], width, escapes)
-        return self.of_images("weights_difference", unit, "exact", image, 1 if image else 0)
+        shard, s = self.layout.shards[unit], self.settings
+        image = exact_bytes(shard, width, escapes)
+        pieces = 1 if image else 0
+        if s.on_rails():
+            return self.of_images("weights_difference", unit, "exact", image, pieces)
+        algorithm = "two-level" if s.all_gather == "two-level" else "direct"
+        return Collective("all_gather", "weights_difference", algorithm, "exact",
+                          self.logical(self.topology.size, shard, s.element_bytes),
+                          gather_images(self.topology, algorithm, image),
+                          messages(self.topology, algorithm, pieces))
 
     def of_images(self, purpose, unit, codec, image, pieces):
         """The all-gather along the rails of images of so many bytes, in so many pieces."""

@@ -20,7 +20,8 @@ class WeightDifferences:
         if not own.get("weight_differences"):  # not in traces before it was there
             return None
         if own.get("exact_differences"):
-            return cls("exact", element_bytes, own["weight_refresh_interval"], True, True, own["exact_planned_bits"])
+            return cls("exact", element_bytes, own["weight_refresh_interval"], stage == 3, True,
+                       own["exact_planned_bits"])
         return cls(own["weight_difference_codec"], 4 if own["weight_copy_dtype"] == "fp32" else element_bytes,
                    own["weight_refresh_interval"], stage == 3)
 

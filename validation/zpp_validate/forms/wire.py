@@ -145,7 +145,11 @@ def equal_nodes(topology, algorithm):
 
 def all_gather(topology, algorithm, codec, count, element_bytes):
     """Bytes of an all-gather of `count` values per rank, over the world."""
-    image = wire_bytes(codec, count, element_bytes)
+    return gather_images(topology, algorithm, wire_bytes(codec, count, element_bytes))
+
+
+def gather_images(topology, algorithm, image):
+    """Bytes of an all-gather of an image of so many bytes per rank, over the world."""
     if algorithm in ("flat", *MODELLED):
         return ring(topology, image)
     if algorithm == "direct":
