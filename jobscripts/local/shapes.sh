@@ -73,6 +73,9 @@ feature_flags() {  # FEATURE
     qwz-qgz) feature=("${qwz[@]}" "${qgz[@]}") ;;
     all) feature=("${qwz[@]}" "${hpz[@]}" "${qgz[@]}") ;;
     differences) feature=("${qwz[@]}" "${hpz[@]}" "${qgz[@]}" --weight-differences) ;;
+    exact) feature=("${hpz[@]}" "${qgz[@]}" --weight-differences --exact-differences) ;;
+    exact-int8) feature=("${hpz[@]}" "${qgz[@]}" --gradient-codec-intra int8:256 --gradient-codec-inter int8:256
+      --weight-differences --exact-differences) ;;
     *) fail "unknown feature '$1' (try --help)" ;;
   esac
 }

@@ -9,7 +9,8 @@
 #                    threads x 4 sockets), network-RATE (2 emulated hosts of N/2 ranks, with --backend host; RATE as
 #                    of netns.py, 1gbit say) [the first three]
 #   --features LIST  of none, none-flat, none-2hop (other routes of ZeRO-3), qwz, hpz, qgz, qwz-qgz, all, and
-#                    differences (all with weight differences, where there are nodes) [none,qwz,hpz,qgz,all]
+#                    where there are nodes differences (all with weight differences), exact (exact differences, hpZ and
+#                    qgZ) and exact-int8 (with gradients in int8) [none,qwz,hpz,qgz,all]
 #   --peers LIST     of fsdp2, hybrid (shard inside a node, replicate across; where there are nodes) and plain (one GPU,
 #                    without FSDP), each also with words of -compile, -autotune, -recompute, -cudnn (its attention), and
 #                    but for plain -prefetch (two groups ahead), -pairs (two blocks a group), -root (one group of
@@ -197,7 +198,7 @@ for shape in "${shape_list[@]}"; do
       train_peers "$shape" "$layout"
       train_plugins "$shape" "$layout"
       for name in "${feature_list[@]}"; do
-        [[ $name.$layout != differences.node ]] || continue
+        [[ ! $name.$layout =~ ^(differences|exact|exact-int8)\.node$ ]] || continue
         train "$shape" "$layout" "$name"
       done
     done

@@ -54,7 +54,9 @@ class Checker(TraceChecker):
                                                     self.trace.copies_found, self.first)
             if "exact_differences" in self.trace.columns:
                 rows = self.trace.rows("exact_differences")
-                self.problems += exact_rows.problems(rows, self.run.layout.shards)
+                wrong = exact_rows.problem(rows, self.run.layout.shards)
+                if wrong:  # without shapes no bytes follow
+                    raise Invalid(wrong)
                 self.run.shapes = exact_rows.shapes(rows)
             volume = self.run.replay([row["skipped"] for row in self.steps],
                                      list(zip(self.evaluations, self.evaluation_batches)), self.first,

@@ -3,22 +3,21 @@
 from zpp_validate.forms.wire import exact_bytes
 
 
-def problems(rows, shards):
-    """Reasons why a row cannot be. `shards`: values of a rank's shard, by unit."""
-    wrong, seen = [], set()
+def problem(rows, shards):
+    """Why the first wrong row cannot be; "" where all can. `shards`: values of a rank's shard, by unit."""
+    seen = set()
     for number, row in enumerate(rows):
         where, unit, shape = f"/exact_differences: row {number}", row["unit"], (row["width"], row["escapes"])
         if unit >= len(shards):
-            wrong.append(f"{where}: unit {unit} of {len(shards)}")
-            continue
+            return f"{where}: unit {unit} of {len(shards)}"
         if (row["step"], unit) in seen:
-            wrong.append(f"{where}: the second of unit {unit} after {row['step']} steps")
+            return f"{where}: the second of unit {unit} after {row['step']} steps"
         seen.add((row["step"], unit))
         if shape[0] > 8 and shape != (16, 0) or shape[0] == 0 and shape[1] or shape[1] > shards[unit]:
-            wrong.append(f"{where}: no image has a width of {shape[0]} bits with {shape[1]} escapes")
-        elif exact_bytes(shards[unit], *shape) > exact_bytes(shards[unit], 16, 0):
-            wrong.append(f"{where}: longer than the weights as they are")
-    return wrong
+            return f"{where}: no image has a width of {shape[0]} bits with {shape[1]} escapes"
+        if exact_bytes(shards[unit], *shape) > exact_bytes(shards[unit], 16, 0):
+            return f"{where}: longer than the weights as they are"
+    return ""
 
 
 def shapes(rows):

@@ -14,6 +14,7 @@ from zpp_validate.forms.settings import Settings
 from zpp_validate.forms.volume import Volume
 from zpp_validate.forms.weight_images import KeptImages, is_fused
 from zpp_validate.forms.wire import Bytes, Topology
+from zpp_validate.problem import Unfit
 
 __all__ = ["Bytes", "Run", "Settings", "Topology"]
 
@@ -143,7 +144,7 @@ class Run:
             return self.differences[unit]
         shape = self.shapes.pop((self.begun, unit), None)
         if shape is None:
-            raise ValueError(f"/exact_differences has no row of unit {unit} after {self.begun} steps")
+            raise Unfit(f"/exact_differences has no row of unit {unit} after {self.begun} steps")
         return self.collectives.exact_difference(unit, *shape)
 
     def gather_unit(self, phase, unit, volume):
