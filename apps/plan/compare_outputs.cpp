@@ -21,6 +21,9 @@ std::string shown_name(const std::string& feature, const Compared& about) {
   if (feature == kHybrids.front().name) return "hybrid";
   if (feature == kHybrids.back().name) return "hybrid +qgZ";
   if (feature == kDifferences) return "+differences";
+  if (feature == kExact) {  // the bits are assumed
+    return fmt::format("+exact, {:g} bits", about.all.zero.weight_differences.planned_bits);
+  }
   if (feature != kFeatures.back().name) return "+" + feature;
   return about.all.zero.weight_differences.enabled ? "+differences" : "ZeRO++ (all)";
 }
@@ -138,7 +141,7 @@ trace::Document to_document(const Comparison& comparison, const trace::TraceData
        {},
        {column("feature", "",
                "Part of ZeRO++ that is on; none: ZeRO-3; all+differences: with weight differences; "
-               "hybrid: sharding inside nodes",
+               "hpZ+qgZ+exact: with exact ones; hybrid: sharding inside nodes",
                rows, &ComparedRow::feature),
         column("bytes_out_of_node", "bytes", "That leave one node in a step", rows,
                &ComparedRow::out_of_node),

@@ -14,9 +14,9 @@ namespace zeropp::plan_app {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kTurned{"zero_optimization.zero_quantized_weights",
-                                                  "zero_optimization.zero_hpz_partition_size",
-                                                  "zero_optimization.zero_quantized_gradients"};
+constexpr std::array<std::string_view, 4> kTurned{
+    "zero_optimization.zero_quantized_weights", "zero_optimization.zero_hpz_partition_size",
+    "zero_optimization.zero_quantized_gradients", "zeropp.exact_differences"};
 
 void warn_of_turned(const std::vector<config::Option>& given, std::string_view command) {
   std::vector<std::string> named;
@@ -26,8 +26,8 @@ void warn_of_turned(const std::vector<config::Option>& given, std::string_view c
   }
   if (named.empty()) return;
   log::warn(
-      fmt::format("{} turns qwZ, hpZ (over the ranks of a node) and qgZ on and off itself: {} left "
-                  "out of account",
+      fmt::format("{} turns qwZ, hpZ (over the ranks of a node), qgZ and exact differences on and "
+                  "off itself: {} left out of account",
                   command, fmt::join(named, ", ")));
 }
 
@@ -69,6 +69,14 @@ void add_others(Variants& made, const Job& job, const comm::Topology& topology,
       config.zero.weight_differences.enabled = true;
       add(kDifferences, std::move(config));
     });
+    if (config::compute_dtype(base) != Dtype::fp32) {
+      add_unless_refused(made, "+exact", [&] {
+        config::TrainConfig config = base;
+        config.zero.quantized_weights = false;
+        config.zero.weight_differences.enabled = config.zero.weight_differences.exact = true;
+        add(kExact, std::move(config));
+      });
+    }
   }
   if (topology.ranks_per_node == 1) return;
   add_unless_refused(made, "hybrid", [&] {
@@ -102,6 +110,8 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
   // All are on in the base, so that codecs, and what else was given of them, are in effect.
   base.zero.quantized_weights = true;
   base.zero.quantized_gradients = true;
+  zero::WeightDifferenceOptions& differences = base.zero.weight_differences;
+  if (differences.exact) differences.enabled = differences.exact = false;
   base.zero.hpz_partition_size = static_cast<std::size_t>(topology.ranks_per_node);
   const config::Machine machine = machine_for(asked, topology);
   Variants made;

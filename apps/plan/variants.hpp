@@ -29,6 +29,8 @@ inline constexpr std::array<Feature, 7> kFeatures{{{"none", false, false, false}
 
 /// All parts of ZeRO++, with weight differences instead of weights.
 inline constexpr std::string_view kDifferences = "all+differences";
+/// hpZ and qgZ with exact weight differences.
+inline constexpr std::string_view kExact = "hpZ+qgZ+exact";
 
 /// Hybrid sharding, which shards everything over the ranks of a node, without and with qgZ.
 struct Hybrid {
@@ -37,7 +39,7 @@ struct Hybrid {
 };
 inline constexpr std::array<Hybrid, 2> kHybrids{{{"hybrid", false}, {"hybrid+qgZ", true}}};
 
-/// A configuration that is no part of ZeRO++: kDifferences, or one of kHybrids.
+/// A configuration that is no part of ZeRO++: kDifferences, kExact, or one of kHybrids.
 struct Other {
   std::string_view name;
   config::TrainConfig config;
@@ -53,8 +55,8 @@ struct Refused {
 struct Variants {
   /// Configurations in the order of kFeatures, resolved: the first is ZeRO-3.
   std::vector<config::TrainConfig> features;
-  /// kDifferences, unless all parts have them already, then kHybrids in their order, unless a node
-  /// has one rank; without those that the trainer refuses.
+  /// kDifferences and, of 16-bit weights, kExact, unless all parts have differences already; then
+  /// kHybrids in their order, unless a node has one rank; without those that the trainer refuses.
   std::vector<Other> others;
   std::vector<Refused> refused;
   /// ZeRO-3 over the vendor's collectives, which are faster on fast links; of a deterministic job

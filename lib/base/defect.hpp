@@ -18,6 +18,7 @@ enum class Kind : std::uint8_t {
   nan_dropped,      ///< a gradient that is not finite becomes zero before anyone looks
   step_padded,      ///< no defect: a step waits until a known time is over
   step_slower,      ///< a padded step lasts 10 % longer
+  escape_lost,      ///< exact differences: images lack room for one escape
 };
 
 #ifdef ZEROPP_TEST_DEFECTS

@@ -143,9 +143,6 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
   const auto lossy_differences = [&c] {
     return c.zero.weight_differences.enabled && !c.zero.weight_differences.exact;
   };
-  const auto exact = [&c] {
-    return c.zero.weight_differences.enabled && c.zero.weight_differences.exact;
-  };
   const char* const differences_need = "zeropp.weight_differences";
   const char* const lossy_differences_need =
       "zeropp.weight_differences, without zeropp.exact_differences";
@@ -215,9 +212,7 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .help = "Bits per weight that plans assume of exact differences; a run takes as many as its "
                "weights need",
        .unit = "bits",
-       .range = between(1, 16),
-       .in_effect = exact,
-       .effect_needs = "zeropp.exact_differences"},
+       .range = between(1, 16)},
       {.path = "zeropp.weight_difference_codec",
        .flag = "--weight-difference-codec",
        .field = &c.zero.weight_differences.codec,

@@ -93,6 +93,21 @@ def measure(name, settings, device):
     return row
 
 
+def table(rows):
+    """Medians, and quartiles in brackets, in us; the step's in ms."""
+    def cell(row, kind, unit):
+        if kind not in row:
+            return "-"
+        low, middle, high = (row[kind][name] / unit for name in ("q1_us", "median_us", "q3_us"))
+        return f"{middle:.0f} ({low:.0f} to {high:.0f})"
+
+    lines = [f"{'setting':40}{'gather: us':>20}{'reduction: us':>20}{'step: ms':>20}"]
+    for row in rows:
+        lines.append(f"{row['setting']:40}{cell(row, 'gather', 1):>20}{cell(row, 'reduce', 1):>20}"
+                     f"{cell(row, 'step', 1e3):>20}")
+    return "\n".join(lines)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--json", help="file of the rows")
@@ -105,13 +120,11 @@ def main():
     rows = [measure(name, settings, device) for name, settings in SETTINGS.items()
             if on_gpu or (settings or {}).get("transport") != "nccl"]
     if dist.get_rank() == 0:
-        print(f"{'setting':40}{'gather: us':>12}{'reduce: us':>12}{'step: ms':>12}")
-        for row in rows:
-            of = {kind: row[kind]["median_us"] if kind in row else float("nan") for kind in ("gather", "reduce", "step")}
-            print(f"{row['setting']:40}{of['gather']:12.0f}{of['reduce']:12.0f}{of['step'] / 1e3:12.2f}")
+        print(table(rows))
         if chosen.json:
-            with open(chosen.json, "w") as file:
-                json.dump({"torch": torch.__version__, "blocks": BLOCKS, "rows": rows}, file)
+            made = {"torch": torch.__version__, "blocks": BLOCKS, "rows": rows}
+            with open(chosen.json, "w", encoding="utf-8") as file:
+                print(json.dumps(made, separators=(",", ":")), file=file)
     dist.destroy_process_group()
 
 

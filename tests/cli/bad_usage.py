@@ -229,7 +229,8 @@ class Sizes(zpp.TestCase):
 
     def test_what_is_missing_for_an_effect_is_all_that_is_named(self):
         quantized = ["--zero-quantized-weights", "--zero-quantized-gradients"]
-        for words, needs in ((["--weight-differences"], "zero_optimization.zero_quantized_weights; set"),
+        for words, needs in ((["--weight-differences"],
+                              "zero_optimization.zero_quantized_weights, or zeropp.exact_differences; set"),
                              (["--weight-codec", "int4"], "zero_optimization.zero_quantized_weights; set"),
                              (["--gradient-codec-inter", "int4"], "zero_optimization.zero_quantized_gradients; set"),
                              (["--gradient-codec-inter", "int4", *quantized, "--adaptive-bits", "gradients"],

@@ -102,6 +102,26 @@ class Gate(zpp.TestCase):
         kinds = self.flagged("stale", SEEDS[:1], "secondary_stale", "parameters, seed 1 was ")
         self.assertIn("hash", kinds)
 
+    def test_an_escape_of_exact_differences_is_lost(self):
+        """The gate finds other parameters, and copy-drift names the steps and the number of weights."""
+        flags = ["--train-iters", "12", "--deterministic", "--node-size", "1", *BF16, "--weight-differences",
+                 "--exact-differences", "--save-interval", "1", "--save-keep", "20"]
+        for name, program, defect in (("exact", zpp.TRAIN, ""), ("escape", DEFECTIVE, "escape_lost")):
+            (self.folder / name).mkdir()
+            words = [*flags, "--save", "kept", "--output", self.folder / name]
+            self.check_ok(zpp.launch([(2, command(program, *words))], env={"ZEROPP_DEFECT": defect},
+                                     cwd=self.folder / name).end())
+        gate(self.folder / "exact", "--record", self.folder / "exact.json")
+        told = gate(self.folder / "escape", "--baseline", self.folder / "exact.json", *EXACT, codes=(1,))
+        self.assertIn("parameters, seed 1 was ", told)
+        for name, code in (("exact", 0), ("escape", 1)):
+            trace = self.folder / name / "train.h5"
+            done = validate.run("copy-drift", self.folder / name / "kept", "--trace", trace, "--rows", "20")
+            self.assertEqual(done.returncode, code, done)
+            others = [int(line.split()[-1]) for line in done.stdout.splitlines() if "differences" in line]
+            self.assertGreater(len(others), 5, done)
+            self.assertEqual(any(others), bool(code), done)
+
     def test_secondary_shard_breaks_a_contract(self):
         """Through zpp_converge: runs with and without hpZ have other parameters, whatever any baseline says."""
         config = {"train_batch_size": 4, "gradient_accumulation_steps": 2,

@@ -21,9 +21,10 @@ FLAGS = {"none": [], "qwZ": QWZ, "hpZ": HPZ, "qgZ": QGZ, "qwZ+qgZ": [*QWZ, *QGZ]
 HYBRID = ["--shard-group-size", "8"]
 HYBRIDS = {"hybrid": HYBRID, "hybrid+qgZ": [*HYBRID, *QGZ]}
 DIFFERENCES = {"all+differences": [*FLAGS["all"], "--weight-differences"]}
-OTHERS = {**DIFFERENCES, **HYBRIDS}
+EXACT = {"hpZ+qgZ+exact": [*HPZ, *QGZ, "--weight-differences", "--exact-differences"]}
+OTHERS = {**DIFFERENCES, **EXACT, **HYBRIDS}
 SHOWN = {"none": "ZeRO-3", "all": "ZeRO++ (all)", "all+differences": "+differences", "hybrid": "hybrid",
-         "hybrid+qgZ": "hybrid +qgZ"}
+         "hpZ+qgZ+exact": "+exact, 5.5 bits", "hybrid+qgZ": "hybrid +qgZ"}
 FASTEST = re.compile(r"\nThe fastest row that fits( and a release of DeepSpeed runs)? is (.*): "
                      r"(\d+\.\d\d) times as fast as ZeRO-3\.\n")
 VENDORS = ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]
@@ -161,7 +162,7 @@ class Numbers(Case):
         """Hybrid sharding has no rows over nodes of one rank, without a message. It has none with options with which
         the trainer refuses it, with a message."""
         result, rows = self.compared(*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", "1")
-        self.assertEqual(list(rows), [*FLAGS, *DIFFERENCES])
+        self.assertEqual(list(rows), [*FLAGS, *DIFFERENCES, *EXACT])
         self.assertNotIn("hybrid", result.stdout)
         refused = ["--measure-quantization-error", "1"]
         result, rows = self.compared(*JOB, *refused)
@@ -227,6 +228,24 @@ class Numbers(Case):
         # Weights that stay gathered are not gathered again, and copies serve nothing.
         kept = self.compared(*JOB, "--max-reuse-distance", "1000")[1]
         self.assertLess(kept["none"]["bytes_out_of_node"], more["none"]["bytes_out_of_node"])
+
+    def test_exact_differences_take_the_bits_that_are_assumed(self):
+        """Their row is there of 16-bit weights; whoever asks for exact differences has it too, and one line says so."""
+        shares = {}
+        for bits in ("3", "5.5", "16"):
+            result, rows = self.compared(*JOB[:-1], "1", "--exact-planned-bits", bits)
+            shares[bits] = rows["hpZ+qgZ+exact"]["bytes_out_of_node"] - rows["hybrid+qgZ"]["bytes_out_of_node"]
+            self.assertIn(f"\n+exact, {bits} bits ", result.stdout)
+            exact = self.told(*JOB[:-1], "1", *EXACT["hpZ+qgZ+exact"], "--exact-planned-bits", bits)[1]
+            self.assertEqual(rows["hpZ+qgZ+exact"]["bytes_out_of_node"] * 4,
+                             sum(planned.traffic(exact)["step"][1:]))
+        self.assertLess(shares["3"], shares["5.5"])
+        self.assertLess(shares["5.5"], shares["16"])
+        in_fp32 = [word for word in JOB if word != "--bf16"]
+        self.assertNotIn("hpZ+qgZ+exact", self.compared(*in_fp32)[1])
+        asked = self.compared(*JOB, "--weight-differences", "--exact-differences")
+        self.assertEqual(list(asked[1]), list(self.compared(*JOB)[1]))
+        self.assertIn("zeropp.exact_differences left out of account", asked[0].stderr)
 
     def test_weight_differences_may_be_part_of_all(self):
         """All features may include weight differences, also on nodes of one rank, which have copies for differences and
@@ -410,7 +429,7 @@ class Inputs(Case):
                     result, told = self.told("compare", *words, "--nodes", nodes, "--deepspeed_config", path)
                     shown = self.table(result)
                     self.assertEqual([shown[SHOWN.get(name, f"+{name}")]["DeepSpeed"] for name in [*FLAGS, *OTHERS]],
-                                     [*marks, "none", "MiCS_Init", "none"])
+                                     [*marks, "none", "none", "MiCS_Init", "none"])
                     rows = told["comparison"]
                     speedups = dict(zip(rows["feature"], rows["speedup"]))
                     released = None

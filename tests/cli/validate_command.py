@@ -29,7 +29,7 @@ READING = {
     "plan-plot": ["INPUT", "--output", "OUTPUT"], "timeline": ["INPUT", "--output", "OUTPUT"],
     "converge": ["INPUT", "--output", "OUTPUT"], "power": ["INPUT"], "compare": ["INPUT", "INPUT"],
     "gate": ["INPUT", "--baseline", "OUTPUT"], "prometheus": ["INPUT"], "train-table": ["FOLDER"],
-    "sweep-table": ["INPUT"],
+    "sweep-table": ["INPUT"], "exact-bits": ["INPUT", "--output", "OUTPUT"],
     "network-table": ["INPUT", "--output", "OUTPUT"], "planner": ["--program", "OUTPUT", "--clusters", "FOLDER"],
     "oracle": ["gradients", "FOLDER"], "torch-oracle": ["FOLDER"], "gpt2": ["loss", "FOLDER", "INPUT"],
     "torch-curve": ["INPUT", "--output", "OUTPUT"],

@@ -73,15 +73,21 @@ def sends_differences(trace):
     return config["zero_optimization"]["stage"] == 3 and config["zeropp"].get("weight_differences", False)
 
 
+def sends_exact(trace):
+    """Whether the run sends exact differences, whose bytes depend on the weights: a plan assumes them."""
+    return json.loads(trace["config_json"])["zeropp"].get("exact_differences", False)
+
+
 def wrong_steps(trace, planned, first=None):
     """Lines, one for each step whose bytes are not as planned; `first`: the plan of the first step, where that is
-    another."""
+    another. Of exact differences the first step alone is."""
     steps = trace["steps"]
     lines = []
+    exact = sends_exact(trace)
     expected_of = step_bytes(trace, planned)
     if first:
         expected_of[0] = traffic(first)["step"]
-    for step, expected in enumerate(expected_of):
+    for step, expected in enumerate(expected_of[:1] if exact and first else [] if exact else expected_of):
         for kind, value in zip(("intra", "inter"), expected):
             for column in (f"bytes_{kind}_node", f"bytes_predicted_{kind}_node"):
                 if steps[column][step] != value:
@@ -106,6 +112,7 @@ def wrong_collectives(trace, planned, but=(), first=None):
     """Lines, one for each collective of a run of equal steps that is not as planned; `first`: the plan of the first
     step. Collectives of purposes in `but` are left out."""
     steps = len(trace["steps"]["loss"])
+    but = (*but, *("weights_difference",) * sends_exact(trace))
     found = {key: values for key, values in by_key(trace["collectives"]).items() if key[2] != "initial"
              and key[1] not in but}
     expected = {}

@@ -11,9 +11,9 @@
 namespace zeropp::defect {
 namespace {
 
-constexpr std::array<std::string_view, 9> kNames{
+constexpr std::array<std::string_view, 10> kNames{
     "gradient_scaled", "secondary_stale", "bf16_as_fp16", "nan_planted", "feedback_reset",
-    "loss_scale_late", "nan_dropped",     "step_padded",  "step_slower"};
+    "loss_scale_late", "nan_dropped",     "step_padded",  "step_slower", "escape_lost"};
 
 unsigned read() {
   const char* const variable = std::getenv("ZEROPP_DEFECT");

@@ -53,6 +53,8 @@ GROUPS = {
                                "Makes the table of a study of training times."),
         "sweep-table": Command("tables.sweep_table", "sweep.json peer.json",
                                "Makes one table from sweeps over collectives on the same ranks."),
+        "exact-bits": Command("tables.exact_bits", "out/train.h5 --output table.md",
+                              "Makes the table of the bits per weight that exact differences took."),
         "network-table": Command("tables.network_table", "out/studies/network/summaries.json --output table.md",
                                  "Makes the tables of a study over emulated networks."),
     },

@@ -15,7 +15,7 @@ FASTEST_LINK = 1e13  # bytes/s: of those that are tried
 FEATURES = ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "hpZ+qgZ", "all"]
 # Rows of a comparison after FEATURES, unless all parts have weight differences, nodes have one rank, or the trainer
 # refuses them.
-DIFFERENCES = ["all+differences"]
+DIFFERENCES, EXACT = ["all+differences"], ["hpZ+qgZ+exact"]
 HYBRIDS = ["hybrid", "hybrid+qgZ"]
 CLOSE = 1e-9  # of what is added up in another order
 
@@ -198,9 +198,10 @@ class Comparison(PlanChecker):
     def check_plan(self):
         rows = self.trace.rows("comparison")
         features = [row["feature"] for row in rows]
-        if features not in ([*FEATURES, *first, *last] for first in ([], DIFFERENCES) for last in ([], HYBRIDS)):
+        if features not in ([*FEATURES, *first, *exact, *last] for first in ([], DIFFERENCES) for exact in ([], EXACT)
+                            for last in ([], HYBRIDS)):
             raise Invalid(f"/comparison has not exactly {', '.join(FEATURES)}, and then perhaps "
-                          f"{', '.join([*DIFFERENCES, *HYBRIDS])}")
+                          f"{', '.join([*DIFFERENCES, *EXACT, *HYBRIDS])}")
         timed = not any(math.isnan(row["step_seconds"]) for row in rows)
         for row in rows:
             where = f"/comparison: {row['feature']}"

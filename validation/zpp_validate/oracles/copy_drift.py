@@ -9,7 +9,8 @@ w: the earlier one holds r as it was before that, the later one w and r. So what
 Judged are two things. The distance |r - w| is at most what the codec may lose of this one difference, and the roundings
 of the difference to the compute dtype and of the sum to the copy's: no error of an earlier step is left. Where the
 optimizer is offloaded and 16 bits compute, w is rounded to them before r is taken from it, and the bound has that
-rounding too. And r has the bits of the codec's description, unless the codec draws random numbers.
+rounding too. With exact differences r is w, rounded to 16 bits. And r has the bits of the codec's description, unless
+the codec draws random numbers.
 
 CHECKPOINTS are folders that --save names, or single folders step-...; TRACE is of the run. A run that was resumed has a
 trace for each part, and --trace may be given several times: a step is judged by the codecs of the trace that has it.
@@ -115,7 +116,7 @@ class Run:
         whole = [each.weights for each in self.table.at(taken)]
         if self.differences.refreshes(taken) or whole != [each.weights for each in self.table.at(taken - 1)]:
             return True, whole
-        return False, [self.differences.codec] * len(whole)
+        return False, ["none" if self.differences.exact else self.differences.codec] * len(whole)
 
 
 def values_of(bits, dtype):
@@ -170,6 +171,7 @@ def follow(run, earlier, later):
     whole, names = run.codecs_of(later.step - 1)
     updated = earlier if run.differences.on_rails else later  # has the weights that were sent
     found = Pair(later.step, "whole weights" if whole else "differences", 0, 0, 0, 0)
+    whole = whole or run.differences.exact  # these bring the weights themselves
     for unit, dtype, before, after in copies_of(run, earlier, later):
         distances, bounds, others = follow_unit(run, names[run.units.index(unit)], whole,
                                                 updated.array(f"{unit}/master", "<f4"), before,
