@@ -21,8 +21,8 @@ std::string shown_name(const std::string& feature, const Compared& about) {
   if (feature == kHybrids.front().name) return "hybrid";
   if (feature == kHybrids.back().name) return "hybrid +qgZ";
   if (feature == kDifferences) return "+differences";
-  if (feature == kExact) {  // the bits are assumed
-    return fmt::format("+exact, {:g} bits", about.all.zero.weight_differences.planned_bits);
+  if (feature == kExact) {  // with the bits that are assumed
+    return fmt::format("+exact ({:g})", about.all.zero.weight_differences.planned_bits);
   }
   if (feature != kFeatures.back().name) return "+" + feature;
   return about.all.zero.weight_differences.enabled ? "+differences" : "ZeRO++ (all)";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -54,7 +55,7 @@ void add_unless_refused(Variants& made, std::string_view rows, const Add& add) {
 }
 
 /// Adds the configurations that are no parts of ZeRO++ to `made`. `job` has all parts on.
-void add_others(Variants& made, const Job& job, const comm::Topology& topology,
+void add_others(Variants& made, const Job& job, bool exact_asked, const comm::Topology& topology,
                 const std::vector<config::Option>& given, const config::Machine& machine) {
   const config::TrainConfig& base = job.config;
   const auto add = [&](std::string_view name, config::TrainConfig config) {
@@ -69,14 +70,15 @@ void add_others(Variants& made, const Job& job, const comm::Topology& topology,
       config.zero.weight_differences.enabled = true;
       add(kDifferences, std::move(config));
     });
-    if (config::compute_dtype(base) != Dtype::fp32) {
-      add_unless_refused(made, "+exact", [&] {
-        config::TrainConfig config = base;
-        config.zero.quantized_weights = false;
-        config.zero.weight_differences.enabled = config.zero.weight_differences.exact = true;
-        add(kExact, std::move(config));
-      });
-    }
+  }
+  if ((exact_asked || !base.zero.weight_differences.enabled) &&
+      config::compute_dtype(base) != Dtype::fp32) {
+    add_unless_refused(made, "+exact", [&] {
+      config::TrainConfig config = base;
+      config.zero.quantized_weights = false;
+      config.zero.weight_differences.enabled = config.zero.weight_differences.exact = true;
+      add(kExact, std::move(config));
+    });
   }
   if (topology.ranks_per_node == 1) return;
   add_unless_refused(made, "hybrid", [&] {
@@ -110,8 +112,8 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
   // All are on in the base, so that codecs, and what else was given of them, are in effect.
   base.zero.quantized_weights = true;
   base.zero.quantized_gradients = true;
-  zero::WeightDifferenceOptions& differences = base.zero.weight_differences;
-  if (differences.exact) differences.enabled = differences.exact = false;
+  // These have a row of their own; the parts of ZeRO++ then have the other differences.
+  const bool exact_asked = std::exchange(base.zero.weight_differences.exact, false);
   base.zero.hpz_partition_size = static_cast<std::size_t>(topology.ranks_per_node);
   const config::Machine machine = machine_for(asked, topology);
   Variants made;
@@ -126,7 +128,7 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
     config::resolve(config, given, machine);
     made.features.push_back(std::move(config));
   }
-  add_others(made, asked.job, topology, given, machine);
+  add_others(made, asked.job, exact_asked, topology, given, machine);
   made.vendors = made.features.front();
   made.vendors.zero.all_gather_algorithm = "native";
   // The vendor's sums are not the same in every run, and the trainer refuses them.
