@@ -94,6 +94,18 @@ def partly_modelled():
     return list(rows), str(rows), rows.as_predicted
 
 
+def saved(weights, gradients, frozen=False, **more):
+    """The bytes between nodes of a step of the model, those of FSDP2's rings, these in closed form: a gather in each
+    of forward and backward, and a reduction, of three shards in bf16, of which half cross nodes of two ranks."""
+    import zeropp.torch
+
+    model = zeropp.torch.compress(models.make(dist.get_world_size(), frozen=frozen), weights, gradients, **more, **FAST)
+    step(model)
+    rows = zeropp.torch.report(model)
+    shards = sum(each.to_local().numel() for each in model.parameters())
+    return rows.sent_between_nodes, rows.fsdp2_between_nodes, 3 * 2 * shards / 2, str(rows)
+
+
 def wholly_modelled():
     import zeropp.torch
 
@@ -126,7 +138,10 @@ def hosts_by_name(of_each):
 def what_it_says():
     return {function.__name__: function() for function in
             (again_for_a_part, wrapped_later, never_called, without_compress, partly_modelled, wholly_modelled,
-             replica)}
+             replica)} | {
+        "saved": {name: saved(*codecs, **more) for name, codecs, more in (
+            ("both", ("int8:256", "int4:128"), {}), ("weights", ("int8:256", "none"), {}),
+            ("exact", ("exact", "none"), {}), ("nothing", ("none", "none"), {}))}}
 
 
 class Report(unittest.TestCase):
@@ -151,11 +166,22 @@ class Report(unittest.TestCase):
             for row in rows:
                 expected = ("modelled", None) if row.phase == "reduce" else ("yes", True)
                 self.assertEqual((row.judged, row.as_predicted), expected, row)
-            sums = {line.split()[0]: [float(each) for each in line.split()[1:4]] for line in text.splitlines()[-3:]}
+            last = [line for line in text.splitlines() if line.split()[0] in ("all", "counted", "modelled")]
+            sums = {line.split()[0]: [float(each) for each in line.split()[1:4]] for line in last}
             self.assertEqual(list(sums), ["all", "counted", "modelled"], text)
             for total, counted, modelled in zip(*sums.values()):
                 self.assertAlmostEqual(total, counted + modelled, delta=0.002)
-            self.assertTrue(text.splitlines()[-1].endswith("modelled") and text.splitlines()[-2].endswith("yes"), text)
+            self.assertTrue(last[-1].endswith("modelled") and last[-2].endswith("yes"), text)
+
+            for name, calls in (("both", 3), ("weights", 2), ("exact", 2)):
+                sent, of_fsdp2, one, text = found["saved"][name]
+                self.assertAlmostEqual(of_fsdp2, calls * one, delta=0.02 * of_fsdp2)  # shards are padded
+                self.assertIn(f"a ring of FSDP2 would send {of_fsdp2 / 1e6:.3f} MB per rank, "
+                              f"{of_fsdp2 / sent:.1f} times as much", text)
+            sent, of_fsdp2, _, _ = found["saved"]["weights"]
+            self.assertAlmostEqual(of_fsdp2 / sent, 3 * 2 / 2 / (1 + 2 / 256), delta=0.3)
+            self.assertEqual(found["saved"]["nothing"][:2], (0, 0))
+            self.assertNotIn("ring of FSDP2", found["saved"]["nothing"][3])
 
             text, as_predicted = found["wholly_modelled"]
             self.assertIsNone(as_predicted)

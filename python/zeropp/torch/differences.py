@@ -147,6 +147,7 @@ class DifferenceAllGather(CompressedAllGather):
                 or has_extension(self.module)):
             return super().gather(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
+        self.count_saved(ranks, input_tensor)
         rail = communicators.rail_of(ranks, input_tensor.device)
         copy = self.copies.get(ranks)
         if copy is not None and copy.outdated:

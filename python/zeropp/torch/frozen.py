@@ -40,6 +40,7 @@ class FrozenAllGather(CompressedAllGather):
             self.replicas.clear()
             return super().gather(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
+        self.count_saved(ranks, input_tensor)
         count, dtype, codec = input_tensor.numel(), DTYPES[input_tensor.dtype], self.settings.frozen
         device, where = input_tensor.device, Device.CUDA if input_tensor.is_cuda else Device.HOST
         padded = -(-collectives.image_bytes(codec, dtype, count) // 16) * 16
@@ -70,6 +71,7 @@ class FrozenAllGather(CompressedAllGather):
         dist.all_gather_into_tensor(images.view(-1), image, group=ranks.group)
         ring = Ring((ranks.size - 1) * image.numel(), ranks.inside_a_node)
         self.count_call("gather of a frozen replica", ring, self.settings.frozen)
+        self.saved.replicas += ranks.ring_between_nodes(ring.bytes_)
         return Replica(images, count, dtype)
 
 

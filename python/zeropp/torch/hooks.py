@@ -23,6 +23,14 @@ def of_pytorch(name, former_name):
     return getattr(dist, name, None) or getattr(dist, former_name)
 
 
+@dataclasses.dataclass
+class Saved:
+    """Bytes between nodes of the calls that the library carried: `of_fsdp2`, which rings of PyTorch's would have sent,
+    as a mean over ranks; and `replicas`, which were sent for frozen replicas, likewise. The rest is in sent()."""
+    of_fsdp2: float = 0
+    replicas: float = 0
+
+
 class Hook:
     """Common part of the gathers and reductions. `settings` is compress()'s, `name` the module's."""
 
@@ -32,6 +40,7 @@ class Hook:
         self.needs_compression = needs_compression  # (bytes) -> whether so few are worth it
         self._calls = {}  # by (phase, SharedPlan or Ring, codec, why PyTorch carried it)
         self._sent = {}  # by (phase, algorithm, codec, ""): of calls whose bytes differ
+        self.saved = Saved()
         self._reduced = {}  # by SharedPlan: which parameters it reduced last
 
     def leave(self):
@@ -168,6 +177,10 @@ class CompressedAllGather(Hook):
             self.plans.last_in_backward = GatherInBackward(backward, self._done)
         return work
 
+    def count_saved(self, ranks, part):
+        """A gather that the library carries."""
+        self.saved.of_fsdp2 += ranks.ring_between_nodes((ranks.size - 1) * part.numel() * part.element_size())
+
     def gather(self, output_tensor, input_tensor, group, async_op):
         """The gather that FSDP2 asks for; subclasses gather in other ways."""
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
@@ -182,6 +195,7 @@ class CompressedAllGather(Hook):
             gather = of_pytorch("all_gather_single", "all_gather_into_tensor")
             return gather(output_tensor, input_tensor, group=ranks.group, async_op=async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
+        self.count_saved(ranks, input_tensor)
         plan = self.plans.get(
             ("all_gather", ranks, input_tensor.numel(), input_tensor.dtype, codec),
             lambda: ranks.communicator.plan_all_gather(
@@ -219,6 +233,8 @@ class CompressedReduceScatter(Hook):
             reduce = of_pytorch("reduce_scatter_single", "reduce_scatter_tensor")
             return reduce(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
+        ring = (ranks.size - 1) * output_tensor.numel() * input_tensor.element_size()
+        self.saved.of_fsdp2 += ranks.ring_between_nodes(ring)
         scale, feedback = self.scale(op, ranks), self.settings.error_feedback
         codec, codec_between_nodes = self.codecs
         count, dtypes = output_tensor.numel(), (input_tensor.dtype, output_tensor.dtype)

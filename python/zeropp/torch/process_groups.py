@@ -119,6 +119,11 @@ class RankSet:
             self._communicator = self._make_communicator(self, self._carrier)
         return self._communicator
 
+    def ring_between_nodes(self, bytes_):
+        """Bytes that a rank sends between nodes, as a mean over ranks, where each sends so many along a ring: only the
+        last of a node's ranks has its next on another node."""
+        return 0 if self.inside_a_node else bytes_ / self.node_size
+
     def close(self):
         """Ends the communicator, after its plans; the next plan makes another."""
         if self._communicator is not None:

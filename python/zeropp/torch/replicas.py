@@ -55,6 +55,8 @@ class CompressedAllReduce(Hook):
             self.count_all_reduce("all-reduce", tensor, ranks, why)
             return self.own.allreduce([tensor], options)
         require_contiguous(self.name, tensor)
+        ring = 2 * (ranks.size - 1) * -(-tensor.numel() * tensor.element_size() // ranks.size)
+        self.saved.of_fsdp2 += ranks.ring_between_nodes(ring)
         scale, feedback = self.scale(options.reduceOp, ranks), self.settings.error_feedback
         plan = self.plans.get(
             ("all_reduce", ranks, tensor.numel(), tensor.dtype, scale, self.name if feedback else None),

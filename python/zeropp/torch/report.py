@@ -43,11 +43,14 @@ class Row:
 
 class Report(list):
     """Rows; str() of it is a table. `compressed`: whether compress() has seen any module. `left_out`: (module, why its
-    bytes are in no row). `stale`: modules that computed with old weights."""
+    bytes are in no row). `stale`: modules that computed with old weights. Of the collectives that the library carried:
+    `sent_between_nodes`, bytes of this rank, and `fsdp2_between_nodes`, which rings of FSDP2 would have sent, as a
+    mean over ranks."""
 
     def __init__(self, rows=()):
         super().__init__(rows)
         self.compressed, self.left_out, self.stale = True, [], []
+        self.sent_between_nodes = self.fsdp2_between_nodes = 0
 
     @property
     def as_predicted(self):
@@ -93,6 +96,10 @@ class Report(list):
             first, more = self.left_out[:3], len(self.left_out) - 3
             named = ", ".join(f"{module} ({why})" for module, why in first)
             yield f"the sums leave out what PyTorch sends for {named}{f' and {more} more' if more > 0 else ''}"
+        if self.fsdp2_between_nodes and self.sent_between_nodes:
+            yield (f"{self.sent_between_nodes / 1e6:.3f} MB sent between nodes for what is compressed; a ring of FSDP2 "
+                   f"would send {self.fsdp2_between_nodes / 1e6:.3f} MB per rank, "
+                   f"{self.fsdp2_between_nodes / self.sent_between_nodes:.1f} times as much")
         for module in self.stale:
             yield f"module {module}: {STALE}: discard that step"
         compressed = [row for row in self if row.codec != "none" or row.phase.startswith("exchange of")]
@@ -116,6 +123,11 @@ def report(model):
         shown, hooks = name or "(model)", getattr(module, "_zeropp_hooks", None)
         excluded = hooks is None and hasattr(module, "_zeropp_hooks")
         sent = [each for hook in hooks or () for each in hook.sent().items()]
+        for hook in hooks or ():
+            rows.fsdp2_between_nodes += hook.saved.of_fsdp2
+            rows.sent_between_nodes += hook.saved.replicas
+        rows.sent_between_nodes += sum(each.between_nodes for of, each in sent
+                                       if of[1] not in ("torch", "local") or of[0].startswith("exchange of"))
         rows += [Row(shown, *of[:3], *dataclasses.astuple(each), of[3]) for of, each in sent]
         if any(hook.is_stale() for hook in hooks or ()):
             rows.stale.append(shown)
