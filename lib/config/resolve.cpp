@@ -8,6 +8,7 @@
 
 #include "lib/config/algorithm_choice.hpp"
 #include "lib/config/back_end.hpp"
+#include "lib/config/codec_choice.hpp"
 #include "lib/config/effects.hpp"
 #include "lib/config/offload_options.hpp"
 #include "lib/config/optimizer_options.hpp"
@@ -333,6 +334,8 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   choose_algorithms(config, given, machine);
   complete_batch(config, static_cast<std::size_t>(machine.world_size));
   check_update_in_backward(config);
+  double& bits = config.zero.weight_differences.planned_bits;
+  if (bits == 0) bits = exact_bits_at(config.optimizer.learning_rate);
   config.zero.compute = compute_dtype(config);
   config.zero.accumulation_steps = config.gradient_accumulation_steps;
   config.zero.seed = config.seed;

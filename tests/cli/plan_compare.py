@@ -24,7 +24,7 @@ DIFFERENCES = {"all+differences": [*FLAGS["all"], "--weight-differences"]}
 EXACT = {"hpZ+qgZ+exact": [*HPZ, *QGZ, "--weight-differences", "--exact-differences"]}
 OTHERS = {**DIFFERENCES, **EXACT, **HYBRIDS}
 SHOWN = {"none": "ZeRO-3", "all": "ZeRO++ (all)", "all+differences": "+differences", "hybrid": "hybrid",
-         "hpZ+qgZ+exact": "+exact (5.5)", "hybrid+qgZ": "hybrid +qgZ"}
+         "hpZ+qgZ+exact": "+exact (6.5)", "hybrid+qgZ": "hybrid +qgZ"}
 FASTEST = re.compile(r"\nThe fastest row that fits( and a release of DeepSpeed runs)? is (.*): "
                      r"(\d+\.\d\d) times as fast as ZeRO-3\.\n")
 VENDORS = ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]
@@ -230,8 +230,11 @@ class Numbers(Case):
         self.assertLess(kept["none"]["bytes_out_of_node"], more["none"]["bytes_out_of_node"])
 
     def test_exact_differences_take_the_bits_that_are_assumed(self):
-        """Their row is there of 16-bit weights; whoever asks for exact differences has it too, and one line says so."""
+        """Their row is there of 16-bit weights; whoever asks for exact differences has it too, and one line says so.
+        Where no bits are given they follow the learning rate."""
         shares = {}
+        for rate, bits in (("3e-5", "3.2"), ("2e-4", "5.3"), ("6e-4", "6.1"), ("1", "8"), ("0", "1")):
+            self.assertIn(f"\n+exact ({bits}) ", self.compared(*JOB, "--lr", rate)[0].stdout)
         for bits in ("3", "5.5", "16"):
             result, rows = self.compared(*JOB[:-1], "1", "--exact-planned-bits", bits)
             shares[bits] = rows["hpZ+qgZ+exact"]["bytes_out_of_node"] - rows["hybrid+qgZ"]["bytes_out_of_node"]

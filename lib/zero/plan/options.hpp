@@ -87,8 +87,9 @@ struct WeightDifferenceOptions {
   /// Differences are of bit patterns, and lose nothing (kernels/codec/exact.hpp): the copies have
   /// the bits of the weights. 16-bit weights, without qwZ.
   bool exact = false;
-  /// Bits per weight that plans assume of exact differences, whose size depends on the data.
-  double planned_bits = 5.5;
+  /// Bits per weight that plans assume of exact differences, whose size depends on the data; 0
+  /// before resolve(), which then takes what was measured at the learning rate.
+  double planned_bits = 0;
   CopyDtype copy = CopyDtype::compute;      ///< type that the copies are kept in
   std::size_t refresh_interval = 0;  ///< steps after which whole weights are sent; 0: never again
 
