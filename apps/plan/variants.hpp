@@ -56,7 +56,8 @@ struct Variants {
   /// Configurations in the order of kFeatures, resolved: the first is ZeRO-3.
   std::vector<config::TrainConfig> features;
   /// kDifferences, unless all parts have differences already; of 16-bit weights kExact, unless they
-  /// have and these were not asked for; then kHybrids in their order, unless a node has one rank; without those that the trainer refuses.
+  /// have and these were not asked for; then kHybrids in their order, unless a node has one rank;
+  /// without those that the trainer refuses.
   std::vector<Other> others;
   std::vector<Refused> refused;
   /// ZeRO-3 over the vendor's collectives, which are faster on fast links; of a deterministic job

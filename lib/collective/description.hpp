@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/codec/exact.hpp"
 #include "lib/collective/chunks.hpp"
 #include "lib/collective/plan.hpp"
 #include "lib/collective/traits.hpp"
@@ -48,6 +49,11 @@ const Traits& reduce_scatter_traits(std::string_view algorithm);
 Description describe_all_gather(std::string_view algorithm, const Ranks&, const AllGatherPlan&);
 Description describe_reduce_scatter(std::string_view algorithm, const Ranks&,
                                     const ReduceScatterPlan&);
+
+/// Description of an ExactGather (exact_gather.hpp) whose images have `shape`; its workspace is
+/// enough for images of any shape. `algorithm`: direct or two-level.
+Description describe_exact_gather(std::string_view algorithm, const Ranks&, const ExactGatherPlan&,
+                                  const codec::ExactShape& shape);
 
 /// Bytes that a rank sends to the others of `group` at `bytes` each.
 comm::Bytes bytes_to_others(const comm::GroupShape& group, std::size_t bytes);

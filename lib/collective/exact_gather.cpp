@@ -45,8 +45,7 @@ ExactGather::ExactGather(std::string_view algorithm, const Context& context,
       levels_(all_gather_traits(algorithm).hierarchical ? &context.groups : nullptr),
       ops_(codec::exact_ops(context.device.backend)),
       plan_(plan),
-      meter_(context.recorder,
-             describe_exact_gather(algorithm, ranks_of(context), plan, {}).row) {}
+      meter_(context.recorder, describe_exact_gather(algorithm, ranks_of(context), plan, {}).row) {}
 
 std::size_t ExactGather::rank_of(std::size_t slot) const {
   if (levels_ == nullptr) return slot;

@@ -1,7 +1,8 @@
 // All-gather of exact differences (kernels/codec/exact.hpp): every rank sends how its part differs
 // from the copy that all ranks hold of it, and all bring their copies up to date. Images travel in
-// one step or, in the algorithm two-level, across nodes and then inside them. The size of an image depends on the values: ranks count first what escapes, agree on one shape, and
-// run with it. One run in flight. Owns nothing but its account; the caller lends workspace.
+// one step or, in the algorithm two-level, across nodes and then inside them. The size of an image
+// depends on the values: ranks count first what escapes, agree on one shape, and run with it. One
+// run in flight. Owns nothing but its account; the caller lends workspace.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +16,6 @@
 
 namespace zeropp::collective {
 
-/// Closed form of a run with images of `shape`; its workspace is enough for images of any shape.
-/// `algorithm`: direct or two-level.
-Description describe_exact_gather(std::string_view algorithm, const Ranks& ranks,
-                                  const ExactGatherPlan& plan, const codec::ExactShape& shape);
-
 class ExactGather {
  public:
   ExactGather(std::string_view algorithm, const Context& context, const ExactGatherPlan& plan);
@@ -28,8 +24,8 @@ class ExactGather {
   /// each width. `part`: plan.count elements of plan.dtype, or of fp32, which are rounded to it;
   /// `own`: their copy; `workspace`: codec::exact_count_bytes(), until the stream has come past
   /// this call.
-  void count(ConstView part, ConstView own, std::span<std::byte> workspace,
-             codec::Escapes* escapes, StreamHandle stream) const;
+  void count(ConstView part, ConstView own, std::span<std::byte> workspace, codec::Escapes* escapes,
+             StreamHandle stream) const;
   /// Starts the all-gather. `copies`: those of the parts of all ranks, dense; `shape`: the same on
   /// all ranks, with room for what each of them has counted.
   void start(ConstView part, View copies, const codec::ExactShape& shape, const Run& run);
@@ -46,7 +42,7 @@ class ExactGather {
   const codec::ExactOps& ops_;
   ExactGatherPlan plan_;
   Meter meter_;
-  // Of the run in flight.
+  // The run in flight.
   codec::ExactShape shape_;
   View copies_;
   std::byte* images_ = nullptr;  ///< of all ranks, by slot

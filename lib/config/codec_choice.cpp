@@ -187,19 +187,17 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.weight_differences",
        .flag = "--weight-differences",
        .field = &c.zero.weight_differences.enabled,
-       .help = "Send how weights differ from a copy: at stage 3, with hpZ over the ranks of a "
-               "node, across nodes from the copy that every node holds; at stages 1 and 2 from the "
-               "weights that every rank holds; whole weights go first, in weight_codec (with qwZ), or "
-               "uncompressed (with exact_differences)",
-       .in_effect = [&c, fixed_weights] {
-         return fixed_weights() || c.zero.weight_differences.exact;
-       },
+       .help =
+           "Send how weights differ from a copy: at stage 3, with hpZ over the ranks of a "
+           "node, across nodes from the copy that every node holds; at stages 1 and 2 from the "
+           "weights that every rank holds; whole weights go first, in weight_codec (with qwZ), or "
+           "uncompressed (with exact_differences)",
+       .in_effect = [&c,
+                     fixed_weights] { return fixed_weights() || c.zero.weight_differences.exact; },
        .effect_needs = "zero_optimization.zero_quantized_weights, and other "
                        "zeropp.adaptive_bits.values than weights, or zeropp.exact_differences",
        .effect_lacks =
-           [weight_codecs_lack] {
-             return weight_codecs_lack() + ", or zeropp.exact_differences";
-           }},
+           [weight_codecs_lack] { return weight_codecs_lack() + ", or zeropp.exact_differences"; }},
       {.path = "zeropp.exact_differences",
        .flag = "--exact-differences",
        .field = &c.zero.weight_differences.exact,

@@ -203,12 +203,11 @@ GatherShape shape_of(std::string_view algorithm, const collective::AllGatherPlan
 
 GatherShape shape_of(std::string_view algorithm, const collective::ExactGatherPlan& plan,
                      double bits) {
-  return {
-      .algorithm = std::string(algorithm),
-      .count = plan.count,
-      .memory = plan.dtype,
-      .codec = {},
-      .exact_image = codec::exact_bytes(plan.count, zero::shape_of_bits(plan.count, bits))};
+  return {.algorithm = std::string(algorithm),
+          .count = plan.count,
+          .memory = plan.dtype,
+          .codec = {},
+          .exact_image = codec::exact_bytes(plan.count, zero::shape_of_bits(plan.count, bits))};
 }
 
 ReduceShape shape_of(std::string_view algorithm, const collective::ReduceScatterPlan& plan) {
@@ -256,7 +255,8 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group) {
       break;
     case GatherAlgorithm::direct:
       links.to_all(cost.start, image);
-      if (shape.codec == codec::CodecSpec{} && !exact) return pipelined(cost);  // it arrives where it lies
+      if (shape.codec == codec::CodecSpec{} && !exact)
+        return pipelined(cost);  // it arrives where it lies
       break;
     case GatherAlgorithm::flat:
       links.ring(cost.start, image, /*vendors=*/false);

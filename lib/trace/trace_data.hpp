@@ -118,9 +118,9 @@ struct TraceData {
   std::vector<CodecRow> codecs;       ///< empty: no group /codecs
   bool exact_differences = false;     ///< false: no group /exact_differences
   std::vector<ExactRow> exact;
-  std::vector<WidthRow> widths;       ///< with adaptive bits
-  std::uint64_t width_budget = 0;     ///< bytes per step; 0: no group /adaptive_bits
-  bool saves = false;                 ///< the run keeps checkpoints; false: no group /checkpoints
+  std::vector<WidthRow> widths;    ///< with adaptive bits
+  std::uint64_t width_budget = 0;  ///< bytes per step; 0: no group /adaptive_bits
+  bool saves = false;              ///< the run keeps checkpoints; false: no group /checkpoints
   std::vector<CheckpointRow> checkpoints;  ///< bytes as sums over ranks, times the largest
   DataInfo data;
 };

@@ -80,7 +80,7 @@ def sends_exact(trace):
 
 def wrong_steps(trace, planned, first=None):
     """Lines, one for each step whose bytes are not as planned; `first`: the plan of the first step, where that is
-    another. Of exact differences the first step alone is."""
+    another. A plan of exact differences has the bytes of the first step alone."""
     steps = trace["steps"]
     lines = []
     exact = sends_exact(trace)

@@ -32,8 +32,7 @@ const std::vector<std::string> kMayChange{
     "zeropp.measure_quantization_error", "zeropp.all_gather_algorithm",
     "zeropp.reduce_scatter_algorithm", "zeropp.gradient_dtype", "zeropp.pipeline_depth",
     "zeropp.deterministic", "zeropp.offload_", "aio.", "bf16.", "fp16.", "zeropp.weight_",
-    "zeropp.exact_",
-    "zeropp.keep_weight_images", "zeropp.gradient_codec_", "zeropp.codec_schedule",
+    "zeropp.exact_", "zeropp.keep_weight_images", "zeropp.gradient_codec_", "zeropp.codec_schedule",
     "zeropp.adaptive_bits.", "zeropp.model.recompute_", "zeropp.model.cpu_checkpointing",
     // how the optimizer continues with it
     "optimizer.params.", "zeropp.decayed_parameters", "zeropp.moments", "gradient_clipping",

@@ -40,8 +40,8 @@ WeightCollectives::WeightCollectives(const Options& options, const CodecTable& c
 }
 
 void WeightCollectives::count_differences(std::size_t unit, ConstView shard, ConstView copy,
-                                          std::span<std::byte> workspace,
-                                          codec::Escapes* escapes, StreamHandle stream) const {
+                                          std::span<std::byte> workspace, codec::Escapes* escapes,
+                                          StreamHandle stream) const {
   const std::size_t count = units_[unit].shard;
   exact_[unit].gather->count(shard, copy.part(own_ * count, count), workspace, escapes, stream);
 }

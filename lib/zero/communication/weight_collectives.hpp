@@ -50,16 +50,14 @@ class WeightCollectives {
     return made_.at({Transfer::secondary, unit});
   }
 
-  /// Counts, into `escapes` (memory of the device), how the own weights of a unit differ from `copy`,
-  /// with exact differences; `shard` and `copy` as of start_differences(). `workspace`: as much as
-  /// these have.
+  /// Counts, into `escapes` (memory of the device), how the own weights of a unit differ from
+  /// `copy`, with exact differences; `shard` and `copy` as of start_differences(). `workspace`: as
+  /// much as these have.
   void count_differences(std::size_t unit, ConstView shard, ConstView copy,
                          std::span<std::byte> workspace, codec::Escapes* escapes,
                          StreamHandle stream) const;
   /// Sets the shape of the next exact differences of a unit, on which all ranks have agreed.
-  void set_shape(std::size_t unit, const codec::ExactShape& shape) {
-    exact_[unit].shape = shape;
-  }
+  void set_shape(std::size_t unit, const codec::ExactShape& shape) { exact_[unit].shape = shape; }
   /// Starts to bring `copy`, the secondary shard of a unit, to the weights of which `shard` is the
   /// own shard (compute dtype or fp32), along the rail. A copy on the host comes to the workspace
   /// first, and goes back when it is up to date: kernels that reach over the GPU's link to the host

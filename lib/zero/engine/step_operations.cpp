@@ -136,8 +136,8 @@ void StepOperations::agree(const Op& op) {
     of_unit.index = u;
     context_.collectives.weights.count_differences(
         u, optimizer_.shard_to_gather(of_unit), memory_.copy(u),
-        optimizer_.workspace_behind_shard(of_unit),
-        reinterpret_cast<codec::Escapes*>(counted) + u, stream.handle());
+        optimizer_.workspace_behind_shard(of_unit), reinterpret_cast<codec::Escapes*>(counted) + u,
+        stream.handle());
   }
   stream.copy(escapes_.data(), counted, escapes_.bytes());
   stream.synchronize();

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "lib/base/checked.hpp"
-#include "lib/collective/exact_gather.hpp"
 
 namespace zeropp::zero {
 
@@ -358,11 +357,10 @@ Volumes CollectiveDescriptions::volumes(const CodecChoice& choice,
 
 codec::ExactShape shape_of_bits(std::size_t count, double bits) {
   if (bits >= codec::kWholeWidth) return {};
-  const auto width = static_cast<unsigned>(
-      std::clamp(bits, 1.0, static_cast<double>(codec::kExactWidths)));
+  const auto width =
+      static_cast<unsigned>(std::clamp(bits, 1.0, static_cast<double>(codec::kExactWidths)));
   const double rest = std::max(0.0, bits - width) / codec::kWholeWidth;
-  return {.width = width,
-          .escapes = static_cast<std::uint64_t>(rest * static_cast<double>(count))};
+  return {.width = width, .escapes = static_cast<std::uint64_t>(rest * static_cast<double>(count))};
 }
 
 std::size_t difference_bytes(const Options& options, const UnitPartition& unit) {

@@ -90,7 +90,7 @@ struct WeightDifferenceOptions {
   /// Bits per weight that plans assume of exact differences, whose size depends on the data; 0
   /// before resolve(), which then takes what was measured at the learning rate.
   double planned_bits = 0;
-  CopyDtype copy = CopyDtype::compute;      ///< type that the copies are kept in
+  CopyDtype copy = CopyDtype::compute;  ///< type that the copies are kept in
   std::size_t refresh_interval = 0;  ///< steps after which whole weights are sent; 0: never again
 
   bool operator==(const WeightDifferenceOptions&) const = default;

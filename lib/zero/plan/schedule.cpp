@@ -212,8 +212,8 @@ Op agreement(const ScheduleInput& input, Phase phase) {
   op.stream = input.exchanges ? StreamId::secondary : StreamId::gather;
   op.phase = phase;
   for (const UnitMemory& memory : input.unit_memory) {
-    op.bytes = std::max(
-        op.bytes, input.exchanges ? memory.exchange_workspace : memory.refresh_workspace);
+    op.bytes =
+        std::max(op.bytes, input.exchanges ? memory.exchange_workspace : memory.refresh_workspace);
   }
   op.bytes += input.units.size() * sizeof(codec::Escapes);
   return op;

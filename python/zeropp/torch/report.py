@@ -43,9 +43,9 @@ class Row:
 
 class Report(list):
     """Rows; str() of it is a table. `compressed`: whether compress() has seen any module. `left_out`: (module, why its
-    bytes are in no row). `stale`: modules that computed with old weights. Of the collectives that the library carried:
-    `sent_between_nodes`, bytes of this rank, and `fsdp2_between_nodes`, which rings of FSDP2 would have sent, as a
-    mean over ranks."""
+    bytes are in no row). `stale`: modules that computed with old weights. `sent_between_nodes`: bytes of this rank in the
+    collectives that the library carried; `fsdp2_between_nodes`: what rings of FSDP2 would have sent for them, as
+    a mean over ranks."""
 
     def __init__(self, rows=()):
         super().__init__(rows)
