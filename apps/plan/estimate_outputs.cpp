@@ -43,6 +43,11 @@ std::string phases(const plan::StepTraffic& step, const comm::Topology& topology
   return table.str();
 }
 
+const char* counted_how(const trace::CollectiveRow& row) {
+  if (row.codec == "exact") return "assumed";  // --exact-planned-bits
+  return row.modelled ? "modelled" : "exact";
+}
+
 std::string collectives(const std::vector<plan::PlannedCollective>& planned, const ByteUnit& unit) {
   trace::TextTable table({"collective", "of", "phase", "algorithm", "codec", "group", "calls",
                           fmt::format("inside nodes {}", unit.name),
@@ -52,7 +57,7 @@ std::string collectives(const std::vector<plan::PlannedCollective>& planned, con
     table.add({row.operation, row.purpose, row.phase, row.algorithm, row.codec, row.group,
                fmt::to_string(row.calls), shown(row.wire_bytes_intra, unit),
                shown(row.wire_bytes_inter, unit), fmt::to_string(messages.intra),
-               fmt::to_string(messages.inter), row.modelled ? "modelled" : "exact"});
+               fmt::to_string(messages.inter), counted_how(row)});
   }
   return table.str();
 }

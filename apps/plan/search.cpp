@@ -196,6 +196,11 @@ int run_search(int argc, char** argv) {
   app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
   describe(app, "search");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    if (asked.base.job.config.zero.weight_differences.exact) {
+      throw Error(ExitCode::usage,
+                  "zeropp.exact_differences: search has no rows of exact differences: leave it out "
+                  "(zpp_plan compare has a row of them)");
+    }
     take_cluster(asked, given);
     take_job(asked.base.job, given);
     config::choose_automatic(given);  // once: candidates are copies, which it does not reach

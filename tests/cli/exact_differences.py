@@ -10,6 +10,7 @@ import random
 import shutil
 import tempfile
 
+import validate
 import zpp
 
 zpp.skip_without_gpus(4)
@@ -132,6 +133,49 @@ class ExactDifferences(zpp.TestCase):
                 self.assertEqual(rest, plain)
                 if words is HPZ:
                     self.assertEqual((rest[0], rest[1]), (whole[0], whole[1][3:]))
+
+    def test_a_checkpoint_of_lossy_copies_leaves_no_trace(self):
+        """Copies of a run that loses something are brought to the weights before their first use, also where they are
+        of the current weights, as at stages 1 and 2 and after an evaluation."""
+        kept, lossy = self.folder / "kept", ["--zero-quantized-weights", "--weight-differences"]
+        resumed = ["--deterministic", "--bf16", "--train-iters", "5", "--load", kept]
+        evaluated = ["--eval-interval", "3", "--eval-iters", "1"]
+        for before, after in ((["--zero-stage", "2"], ["--zero-stage", "2"]),
+                              (["--zero-stage", "2", "--node-size", "2"], HPZ), ([*HPZ, *evaluated], HPZ),
+                              (["--zero-stage", "1"], ["--zero-stage", "1", *evaluated])):
+            with self.subTest(before=before, after=after):
+                self.check_ok(self.train(4, *before, *lossy, "--bf16", "--deterministic", "--train-iters", "3",
+                                         "--save", kept))
+                self.check_ok(self.train(4, *after, *resumed, *EXACT))
+                self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
+                exact = self.result_of(self.out)
+                self.assertEqual(self.train(4, *after, *resumed).code, zpp.OK)
+                self.assertEqual(self.result_of(self.out), exact)
+                shutil.rmtree(kept)
+
+    def test_a_run_with_nothing_left_to_do_is_valid(self):
+        kept = self.folder / "kept"
+        for words in (["--zero-stage", "2"], HPZ):
+            for more in (EXACT, []):
+                self.bits(4, [*words, "--bf16", *more, "--save", kept], self.out)
+                self.bits(4, [*words, "--bf16", *more, "--load", kept], self.out)
+                self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
+                shutil.rmtree(kept)
+
+    def test_table_of_bits(self):
+        """Stages have the same exchanges after the same steps; a run without one is refused by one line."""
+        paths = [self.folder / str(stage) for stage in (2, 3)]
+        for out, words in zip(paths, (["--zero-stage", "2", "--node-size", "2"], HPZ)):
+            self.bits(4, [*words, "--bf16", *EXACT], out)
+        done = validate.run("exact-bits", *(out / "train.h5" for out in paths))
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()]
+        self.assertEqual([row[0] for row in rows[2:]], ["1", "2", "5", "6"])
+        self.assertEqual([row[1] for row in rows[2:5]], [row[2] for row in rows[2:5]])  # the last update has none
+        self.assertEqual(rows[5][2], "-")
+        self.check_ok(self.train(4, *HPZ, "--bf16", "--train-iters", "1", *EXACT))
+        done = validate.run("exact-bits", self.out / "train.h5")
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.USAGE, 1), done)
+        self.assertIn("no exchange of exact differences", done.stderr)
 
     def test_nothing_is_sent_of_weights_that_stay(self):
         self.bits(4, [*HPZ, "--bf16", "--lr", "0", "--weight-decay", "0", *EXACT], self.out)

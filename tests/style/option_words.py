@@ -27,6 +27,7 @@ COMPARE = {
     "lib/app/run.cpp": "the launcher's environment",
     "lib/plan/calibrate.cpp": "the files of a sweep and of kernels",
     "lib/plan/hf_shape.cpp": "a file of transformers",
+    "apps/plan/estimate_outputs.cpp": "the codec of a described collective",
     "apps/plan/job.cpp": "a type of weights in a file of transformers",
     "lib/trace/document.cpp": "the trace's own words",
     "lib/trace/sinks/json_sink.cpp": "names of the trace's groups",

@@ -63,6 +63,9 @@ bool KeptCopies::restore(const ReadSlice& read, const HasSlice& has) {
   }
   std::uint64_t version = 0;
   read(copy_version(), std::as_writable_bytes(std::span(&version, 1)));
+  // Exact differences are taken anew of current copies too: a run that loses something may have
+  // made them. Where it did not, nothing differs, and nothing is sent.
+  if (context_.options.weight_differences.exact && version == context_.progress.version) --version;
   if (version == 0) return true;  // the run that saved them had not yet filled them either
   const Stream& compute = context_.compute();
   for (std::size_t u = 0; u < units.size(); ++u) {

@@ -360,7 +360,10 @@ codec::ExactShape shape_of_bits(std::size_t count, double bits) {
   const auto width =
       static_cast<unsigned>(std::clamp(bits, 1.0, static_cast<double>(codec::kExactWidths)));
   const double rest = std::max(0.0, bits - width) / codec::kWholeWidth;
-  return {.width = width, .escapes = static_cast<std::uint64_t>(rest * static_cast<double>(count))};
+  const codec::ExactShape shape{
+      .width = width, .escapes = static_cast<std::uint64_t>(rest * static_cast<double>(count))};
+  return codec::exact_bytes(count, shape) < codec::exact_bytes(count, {}) ? shape
+                                                                          : codec::ExactShape{};
 }
 
 std::size_t difference_bytes(const Options& options, const UnitPartition& unit) {

@@ -201,7 +201,8 @@ class Run:
         volume = Volume(images=KeptImages(s.updates_encode()) if s.keeps_images else None)
         if s.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
-        self.begin(first, found, volume)
+        if skipped or evaluations:  # else the run has ended before it began
+            self.begin(first, found, volume)
         for step in range(len(skipped) + 1):
             self.begun = first + step
             self.take(self.begun)

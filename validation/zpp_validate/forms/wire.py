@@ -217,7 +217,8 @@ def exact_shape_of_bits(count, bits):
     if bits >= 16:
         return 16, 0
     width = min(8, max(1, int(bits)))
-    return width, int(max(0, bits - width) / 16 * count)
+    shape = width, int(max(0, bits - width) / 16 * count)
+    return shape if exact_bytes(count, *shape) < exact_bytes(count, 16, 0) else (16, 0)
 
 
 def secondary_messages(topology, algorithm, partition, number):

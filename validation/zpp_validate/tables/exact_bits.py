@@ -3,10 +3,10 @@
 usage: zpp-validate exact-bits RUN... [--output TABLE.md] [--plot STEM]
 
 RUN is a trace of zpp_train with --exact-differences, or its JSON. The bits are those of the images that ranks agreed on
-(/exact_differences), over all units, by the closed form of lib/trace/README.md. A row is the exchange after so many
-steps; a column is a run. A cell "-": the run sent whole weights there, or had ended. Prints Markdown and writes it to
-TABLE.md, and a picture to STEM.png and STEM.svg, which needs matplotlib. Exits with 2 when a RUN has no exact
-differences.
+(/exact_differences), over all units, by the closed form of lib/trace/README.md. A row is the exchange of what so many
+steps had made of the weights; a column is a run. A cell "-": the run sent whole weights there, or had ended. Prints
+Markdown and writes it to TABLE.md, and a picture to STEM.png and STEM.svg, which needs matplotlib. Exits with 2 when a
+RUN has no exchange of exact differences.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from zpp_validate.problem import Problem
 from zpp_validate.readers import run_file
 from zpp_validate.tables import markdown_table
 
-WHOLE_BITS = 16
+SIZES = ((1e9, 2, "B"), (1e6, 0, "M"), (1e3, 0, "k"))  # unit, digits after the point, letter
 
 
 class Bits(NamedTuple):
@@ -31,17 +31,20 @@ def name_of(run, units):
     config, count = run["config"], sum(units["elements"])
     rate = f"{config['optimizer']['params']['lr']:g}"
     schedule = config.get("scheduler", {}).get("type", "constant")
-    size = f"{count / 1e9:.2f} B" if count >= 1e9 else f"{count / 1e6:.0f} M"
+    size = next((f"{count / unit:.{digits}f} {letter}" for unit, digits, letter in SIZES if count >= unit), str(count))
     return f"{size}, {rate}{'' if schedule == 'constant' else ', ' + schedule}"
 
 
 def read(path):
     run = run_file.read(path)
     rows, units = run.get("exact_differences"), run.get("parameter_units", run.get("units"))
-    if not rows:
-        raise Problem(f"{path} has no exact differences: name a run of zpp_train with --exact-differences")
+    if not rows or not rows["step"]:
+        raise Problem(f"{path} has no exchange of exact differences: name a run of zpp_train with "
+                      "--exact-differences, of several steps")
     shards, sent, held = units["shard"], {}, {}
+    ahead = run["config"]["zero_optimization"]["stage"] < 3  # a step sends what it has updated itself
     for step, unit, width, escapes in zip(rows["step"], rows["unit"], rows["width"], rows["escapes"]):
+        step += ahead
         sent[step] = sent.get(step, 0) + exact_bytes(shards[unit], width, escapes)
         held[step] = held.get(step, 0) + shards[unit]
     return Bits(name_of(run, units), {step: 8 * sent[step] / held[step] for step in sent})
