@@ -475,6 +475,7 @@ class Effects(zpp.TestCase):
                   "--consecutive-hysteresis",  # needs overflows between steps without: the test zero_loss_scale
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
                   "--load-weights", "--gather-weights-on-save",  # gpt2_weights
+                  "--exact-differences", "--exact-planned-bits",  # exact_differences, plan_compare
                   # Steps of so short a run may all choose alike: codec_schedule checks when they do.
                   "--adaptive-bits-interval"}
         self.assertEqual(known - others - tested, set())
