@@ -56,9 +56,11 @@ def rows_of(model):
 
 
 def remarks(model):
+    """The lines after the table, but for what was saved."""
     import zeropp.torch
 
-    return [line for line in str(zeropp.torch.report(model)).splitlines() if line.startswith("zeropp.torch: ")]
+    return [line for line in str(zeropp.torch.report(model)).splitlines()
+            if line.startswith("zeropp.torch: ") and "ring of FSDP2" not in line]
 
 
 def said(call):
