@@ -25,7 +25,7 @@ class LeftOut(zpp.TestCase):
     def test_a_run_of_ctest(self):
         (self.folder / "CMakeLists.txt").write_text(LISTS)
         build, file = self.folder / "build", self.folder / "check.xml"
-        for command in (["cmake", "-S", self.folder, "-B", build],
+        for command in (["cmake", "-G", "Ninja", "-S", self.folder, "-B", build],
                         ["ctest", "--test-dir", build, "--output-junit", file]):
             subprocess.run(command, check=True, capture_output=True, timeout=50)
         done = subprocess.run([sys.executable, left_out.__file__, file], check=True, capture_output=True, text=True)
@@ -38,7 +38,8 @@ class LeftOut(zpp.TestCase):
         lists = LISTS + "add_test(NAME fails COMMAND false)"
         (self.folder / "CMakeLists.txt").write_text(lists)
         build, file = self.folder / "build", self.folder / "alone.xml"
-        subprocess.run(["cmake", "-S", self.folder, "-B", build], check=True, capture_output=True, timeout=50)
+        subprocess.run(["cmake", "-G", "Ninja", "-S", self.folder, "-B", build], check=True, capture_output=True,
+                       timeout=50)
         subprocess.run(["ctest", "--test-dir", build, "-R", "passes|fails|silent", "--output-junit", file],
                        check=False, capture_output=True, timeout=50)
         done = subprocess.run([sys.executable, left_out.__file__, "--passed", file], check=True,
