@@ -48,7 +48,6 @@ ExactGather::ExactGather(std::string_view algorithm, const Context& context,
       meter_(context.recorder, describe_exact_gather(algorithm, ranks_of(context), plan, {}).row) {}
 
 std::size_t ExactGather::rank_of(std::size_t slot) const {
-  if (levels_ == nullptr) return slot;
   const auto nodes = static_cast<std::size_t>(levels_->rail->size());
   const auto locals = static_cast<std::size_t>(levels_->node->size());
   return slot % nodes * locals + slot / nodes;
@@ -72,11 +71,18 @@ void ExactGather::start(ConstView part, View copies, const codec::ExactShape& sh
   shape_ = shape;
   copies_ = copies;
   if (image_bytes_ == 0) return;
-  std::size_t slot = rank;
-  while (rank_of(slot) != rank) slot = (slot + 1) % size;
   std::byte* const counts = run.workspace.data();
   images_ = counts + head_bytes(plan_.count);
-  std::byte* const image = images_ + slot * image_bytes_;
+  // The images that the own rail brings begin at `rail`; without levels the group
+  // brings them all.
+  std::byte* rail = images_;
+  std::size_t place = rank;  // of the own image among them
+  if (levels_ != nullptr) {
+    const auto local = static_cast<std::size_t>(levels_->node->rank());
+    rail += local * static_cast<std::size_t>(levels_->rail->size()) * image_bytes_;
+    place = static_cast<std::size_t>(levels_->rail->rank());
+  }
+  std::byte* const image = rail + place * image_bytes_;
   meter_.kernels([&] {
     const View own = copies.part(rank * plan_.count, plan_.count);
     // The counts that ranks agreed by were not kept: they are made again, of the same values.
@@ -84,12 +90,7 @@ void ExactGather::start(ConstView part, View copies, const codec::ExactShape& sh
     ops_.count(part, own, counts, sums, run.stream);
     ops_.encode(part, own, counts, shape, image, run.stream);
   });
-  if (levels_ == nullptr) {
-    work_ = meter_.all_gather_in_place(group_, images_, image_bytes_, image_bytes_, run.stream);
-    return;
-  }
-  const auto nodes = static_cast<std::size_t>(levels_->rail->size());
-  work_ = meter_.all_gather_in_place(*levels_->rail, images_ + slot / nodes * nodes * image_bytes_,
+  work_ = meter_.all_gather_in_place(levels_ == nullptr ? group_ : *levels_->rail, rail,
                                      image_bytes_, image_bytes_, run.stream);
 }
 

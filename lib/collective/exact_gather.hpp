@@ -33,8 +33,8 @@ class ExactGather {
   void finish(StreamHandle stream);
 
  private:
-  /// Rank of the image in slot `slot`: what one rail brings lies together, so that it is one
-  /// message inside the node.
+  /// Rank of the image in slot `slot`, in two levels: what one rail brings lies together, so that
+  /// it is one message inside the node.
   [[nodiscard]] std::size_t rank_of(std::size_t slot) const;
 
   comm::Communicator& group_;

@@ -130,8 +130,11 @@ void StepOperations::agree(const Op& op) {
   const std::vector<UnitPartition>& units = context_.units();
   const Stream& stream = context_.executor.stream(op.stream);
   std::byte* const counted = memory_.workspace(op).data() + op.bytes - escapes_.bytes();
+  std::vector<std::size_t> copied;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (memory_.copy(u).count == 0) continue;
+    if (memory_.copy(u).count > 0) copied.push_back(u);
+  }
+  for (const std::size_t u : copied) {
     Op of_unit = op;
     of_unit.index = u;
     context_.collectives.weights.count_differences(
@@ -144,18 +147,14 @@ void StepOperations::agree(const Op& op) {
   const std::span<const codec::Escapes> escapes(
       reinterpret_cast<const codec::Escapes*>(escapes_.data()), units.size());
   std::vector<double> most;  // doubles have these counts exactly
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    for (const std::uint64_t each : escapes[u])
-      most.push_back(memory_.copy(u).count == 0 ? 0 : static_cast<double>(each));
-  }
+  for (const std::size_t u : copied) most.insert(most.end(), escapes[u].begin(), escapes[u].end());
   context_.control.all_reduce_max(most);
   const std::uint64_t steps_before =
       context_.progress.steps.begun - (op.phase == Phase::evaluation ? 0 : 1);
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    if (memory_.copy(u).count == 0) continue;
+  auto counts = most.begin();
+  for (const std::size_t u : copied) {
     codec::Escapes of_all;
-    for (std::size_t w = 0; w < of_all.size(); ++w)
-      of_all[w] = static_cast<std::uint64_t>(most[u * of_all.size() + w]);
+    for (std::uint64_t& each : of_all) each = static_cast<std::uint64_t>(*counts++);
     codec::ExactShape shape = codec::exact_shape(units[u].shard, of_all);
     if (defect::planted(defect::Kind::escape_lost) && shape.escapes > 0) --shape.escapes;
     context_.collectives.weights.set_shape(u, shape);
