@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from zeropp.collectives import ExactDifferences
 from zeropp.library import EXACT_WIDTHS, Device, UsageError
-from zeropp.torch.hooks import CompressedAllGather, current_backward, of_pytorch, require_contiguous
+from zeropp.torch.hooks import CompressedAllGather, current_backward, of_pytorch, require_contiguous, ring_bytes
 from zeropp.torch.param_groups import has_extension, part_to_gather, shard_group
 from zeropp.torch.process_groups import stream_of
 from zeropp.torch.shared_plan import DTYPES, KeptTensor, Sent
@@ -147,7 +147,7 @@ class DifferenceAllGather(CompressedAllGather):
                 or has_extension(self.module)):
             return super().gather(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
-        self.count_saved(ranks, input_tensor)
+        self.count_saved(ranks, ring_bytes(ranks, input_tensor))
         rail = communicators.rail_of(ranks, input_tensor.device)
         copy = self.copies.get(ranks)
         if copy is not None and copy.outdated:

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from zeropp import collectives
 from zeropp.library import Device, UsageError
 from zeropp.torch import arguments
-from zeropp.torch.hooks import CompressedAllGather, require_contiguous
+from zeropp.torch.hooks import CompressedAllGather, require_contiguous, ring_bytes
 from zeropp.torch.param_groups import all_frozen
 from zeropp.torch.process_groups import stream_of
 from zeropp.torch.shared_plan import DTYPES, KeptTensor, Ring, Sent
@@ -40,7 +40,7 @@ class FrozenAllGather(CompressedAllGather):
             self.replicas.clear()
             return super().gather(output_tensor, input_tensor, group, async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
-        self.count_saved(ranks, input_tensor)
+        self.count_saved(ranks, ring_bytes(ranks, input_tensor))
         count, dtype, codec = input_tensor.numel(), DTYPES[input_tensor.dtype], self.settings.frozen
         device, where = input_tensor.device, Device.CUDA if input_tensor.is_cuda else Device.HOST
         padded = -(-collectives.image_bytes(codec, dtype, count) // 16) * 16
@@ -69,7 +69,7 @@ class FrozenAllGather(CompressedAllGather):
     def gather_images(self, ranks, image, count, dtype):
         images = torch.empty(ranks.size, image.numel(), dtype=torch.uint8, device=image.device)
         dist.all_gather_into_tensor(images.view(-1), image, group=ranks.group)
-        ring = Ring((ranks.size - 1) * image.numel(), ranks.inside_a_node)
+        ring = Ring(ring_bytes(ranks, image), ranks.inside_a_node)
         self.count_call("gather of a frozen replica", ring, self.settings.frozen)
         self.saved.replicas += ranks.ring_between_nodes(ring.bytes_)
         return Replica(images, count, dtype)

@@ -17,6 +17,16 @@ def shown(codecs):
     return ", ".join(dict.fromkeys(codec for codec in codecs if codec is not None))
 
 
+def ring_bytes(ranks, part):
+    """Bytes that a rank sends along a ring for a gather of such a part of each."""
+    return (ranks.size - 1) * part.numel() * part.element_size()
+
+
+def all_reduce_ring_bytes(ranks, tensor):
+    """Bytes that a rank sends along a ring for an all-reduce of a tensor."""
+    return 2 * (ranks.size - 1) * -(-tensor.numel() * tensor.element_size() // ranks.size)
+
+
 def of_pytorch(name, former_name):
     """The collective that FSDP2 itself calls. It is looked up at each call, so that the replacement of a user or a test
     is called too."""
@@ -105,13 +115,15 @@ class Hook:
 
     def count_plain(self, phase, part, ranks, why):
         """PyTorch's own collective. `why` it is not the library's."""
-        to_next = (ranks.size - 1) * part.numel() * part.element_size()
-        self.count_call(phase, Ring(to_next, ranks.inside_a_node), "none", why)
+        self.count_call(phase, Ring(ring_bytes(ranks, part), ranks.inside_a_node), "none", why)
 
     def count_all_reduce(self, phase, tensor, ranks, why):
         """PyTorch's own all-reduce."""
-        part = -(-tensor.numel() * tensor.element_size() // ranks.size)
-        self.count_call(phase, Ring(2 * (ranks.size - 1) * part, ranks.inside_a_node), "none", why)
+        self.count_call(phase, Ring(all_reduce_ring_bytes(ranks, tensor), ranks.inside_a_node), "none", why)
+
+    def count_saved(self, ranks, bytes_):
+        """A call that the library carries, for which a rank of PyTorch's ring would send so many bytes."""
+        self.saved.of_fsdp2 += ranks.ring_between_nodes(bytes_)
 
     def sent(self):
         """{(phase, algorithm, codec, why PyTorch carried it): Sent}"""
@@ -177,10 +189,6 @@ class CompressedAllGather(Hook):
             self.plans.last_in_backward = GatherInBackward(backward, self._done)
         return work
 
-    def count_saved(self, ranks, part):
-        """A gather that the library carries."""
-        self.saved.of_fsdp2 += ranks.ring_between_nodes((ranks.size - 1) * part.numel() * part.element_size())
-
     def gather(self, output_tensor, input_tensor, group, async_op):
         """The gather that FSDP2 asks for; subclasses gather in other ways."""
         ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
@@ -195,7 +203,7 @@ class CompressedAllGather(Hook):
             gather = of_pytorch("all_gather_single", "all_gather_into_tensor")
             return gather(output_tensor, input_tensor, group=ranks.group, async_op=async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
-        self.count_saved(ranks, input_tensor)
+        self.count_saved(ranks, ring_bytes(ranks, input_tensor))
         plan = self.plans.get(
             ("all_gather", ranks, input_tensor.numel(), input_tensor.dtype, codec),
             lambda: ranks.communicator.plan_all_gather(
@@ -233,8 +241,7 @@ class CompressedReduceScatter(Hook):
             reduce = of_pytorch("reduce_scatter_single", "reduce_scatter_tensor")
             return reduce(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
-        ring = (ranks.size - 1) * output_tensor.numel() * input_tensor.element_size()
-        self.saved.of_fsdp2 += ranks.ring_between_nodes(ring)
+        self.count_saved(ranks, (ranks.size - 1) * output_tensor.numel() * input_tensor.element_size())
         scale, feedback = self.scale(op, ranks), self.settings.error_feedback
         codec, codec_between_nodes = self.codecs
         count, dtypes = output_tensor.numel(), (input_tensor.dtype, output_tensor.dtype)

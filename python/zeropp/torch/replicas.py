@@ -7,7 +7,7 @@ import warnings
 
 import torch.distributed as dist
 
-from zeropp.torch.hooks import Hook, require_contiguous, shown
+from zeropp.torch.hooks import Hook, all_reduce_ring_bytes, require_contiguous, shown
 from zeropp.torch.param_groups import replica_group, shard_group
 from zeropp.torch.shared_plan import DTYPES
 
@@ -55,8 +55,7 @@ class CompressedAllReduce(Hook):
             self.count_all_reduce("all-reduce", tensor, ranks, why)
             return self.own.allreduce([tensor], options)
         require_contiguous(self.name, tensor)
-        ring = 2 * (ranks.size - 1) * -(-tensor.numel() * tensor.element_size() // ranks.size)
-        self.saved.of_fsdp2 += ranks.ring_between_nodes(ring)
+        self.count_saved(ranks, all_reduce_ring_bytes(ranks, tensor))
         scale, feedback = self.scale(options.reduceOp, ranks), self.settings.error_feedback
         plan = self.plans.get(
             ("all_reduce", ranks, tensor.numel(), tensor.dtype, scale, self.name if feedback else None),
