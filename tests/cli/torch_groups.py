@@ -2,7 +2,9 @@
 """Meshes of all kinds: what compress() does not compress goes by FSDP2's very operation, what it cannot see is said,
 and all modules are compressed or none."""
 
+import multiprocessing
 import sys
+import threading
 import unittest
 import warnings
 
@@ -276,6 +278,29 @@ def no_models():
                                                                   zeropp.torch.refresh)]
 
 
+def of_threads():
+    """What two ranks compute that are threads of this process. Their process group has no back end of the device."""
+    import zeropp.torch
+    from torch.testing._internal.distributed import multi_threaded_pg
+
+    multi_threaded_pg._install_threaded_pg()
+    torch._C._distributed_c10d._set_thread_isolation_mode(True)
+    store, found = dist.HashStore(), {}
+
+    def rank(number):
+        dist.init_process_group("threaded", rank=number, world_size=2, store=store)
+        model = fully_shard(linear())
+        zeropp.torch.compress(model, node_size=1, **NONE)
+        found[number] = step(model)
+
+    threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return found
+
+
 def all_of_them():
     return {function.__name__: function() for function in
             (shard_groups_of_one_rank, operations_of_none, sums_of_the_user, hybrid, replicated, left_out,
@@ -348,6 +373,11 @@ class Groups(unittest.TestCase):
         if self.found["reductions_apart"] is None:
             self.skipTest("this PyTorch has no set_separate_reduce_scatter_group()")
         self.assertEqual(self.found["reductions_apart"], ([1, 2], True))
+
+    @unittest.skipIf(ranks.DEVICE != "cpu", "threads of one process share a GPU")
+    def test_a_process_group_without_a_back_end_of_the_device(self):
+        with multiprocessing.get_context("spawn").Pool(1) as process:
+            self.assertEqual(process.apply(of_threads), {0: [1.0], 1: [1.0]})
 
     def test_what_is_no_model_is_refused_in_one_line(self):
         for line in self.found["no_models"]:

@@ -66,7 +66,11 @@ class _OverProcessGroup:
     def __init__(self, group, device):
         self.group, self.device = group, device
         self.ranks = dist.get_process_group_ranks(group)
-        self._coalesces = getattr(group._get_backend(device), "supports_coalescing", False)
+
+    @functools.cached_property
+    def _coalesces(self):
+        """Asked when a message is sent: a group that sends none may have no back end for the device."""
+        return getattr(self.group._get_backend(self.device), "supports_coalescing", False)
 
     def all_gather_bytes(self, part):
         mine = torch.frombuffer(bytearray(part), dtype=torch.uint8).to(self._control_device())
