@@ -134,7 +134,7 @@ Group layers(const TraceData& t) {
 
 Group steps(const TraceData& t) {
   const auto& rows = t.steps;
-  return {
+  Group group = {
       "steps",
       {},
       {column("loss", "nats per token", "Mean over ranks and micro-steps", rows, &StepRow::loss),
@@ -176,6 +176,13 @@ Group steps(const TraceData& t) {
               "The host with the offloaded part of the optimizer and its transfers, largest over "
               "ranks",
               rows, &StepRow::time_offload_wait)}};
+  if (t.exact_differences) {
+    group.columns.push_back(
+        column("time_agreement", "s",
+               "Ranks agreeing on the sizes of exact differences, largest over ranks", rows,
+               &StepRow::time_agreement));
+  }
+  return group;
 }
 
 Group evaluations(const TraceData& t) {

@@ -99,6 +99,7 @@ struct StepRow {
   double time_communication_exposed = 0;
   double time_gather = 0;        ///< gathers were at work, those after the update too
   double time_reduce = 0;        ///< reductions were
+  double time_agreement = 0;     ///< ranks agreed on the sizes of exact differences
   double time_optimizer = 0;     ///< the optimizer was
   double time_offload_wait = 0;  ///< of that, the host with what is offloaded
 };

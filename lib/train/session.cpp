@@ -48,9 +48,11 @@ StepRecord own_record(const zero::StepResult& result, const zero::UpdateTimes& b
                     .exposed = result.time_exposed,
                     .gather = result.time_gather,
                     .reduce = result.time_reduce,
+                    .agreement = result.time_agreement,
                     .optimizer_before = before.optimizer,
                     .offload_before = before.offload,
-                    .gather_before = before.gather}};
+                    .gather_before = before.gather,
+                    .agreement_before = before.agreement}};
 }
 
 }  // namespace
@@ -165,7 +167,8 @@ bool Session::step(std::uint64_t step) {
     return over_ranks(own_record(result, before, seconds), context_.control());
   }();
   interrupt_ = all.interrupt;
-  keep({all.times.optimizer_before, all.times.offload_before, all.times.gather_before});
+  keep({all.times.optimizer_before, all.times.offload_before, all.times.gather_before,
+        all.times.agreement_before});
   trace::StepRow row;
   row.loss = all.loss / static_cast<double>(data_rank_.world_size);
   row.grad_norm = result.grad_norm;
@@ -184,6 +187,7 @@ bool Session::step(std::uint64_t step) {
   row.time_communication_exposed = all.times.exposed;
   row.time_gather = all.times.gather;
   row.time_reduce = all.times.reduce;
+  row.time_agreement = all.times.agreement;
   recorder_.steps.push_back(row);
   recorder_.weights_damaged = result.damaged;
   recorder_.gave_up = result.exhausted || result.damaged;
@@ -196,6 +200,7 @@ void Session::keep(const zero::UpdateTimes& times) {
   row.time_optimizer = times.optimizer;
   row.time_offload_wait = times.offload;
   row.time_gather += times.gather;
+  row.time_agreement += times.agreement;
 }
 
 void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {

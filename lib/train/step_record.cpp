@@ -11,9 +11,9 @@ namespace {
 
 using Times = StepRecord::Times;
 constexpr std::array kTimes{
-    &Times::step,         &Times::forward, &Times::backward,         &Times::exposed,
-    &Times::gather,       &Times::reduce,  &Times::optimizer_before, &Times::offload_before,
-    &Times::gather_before};
+    &Times::step,          &Times::forward,   &Times::backward,         &Times::exposed,
+    &Times::gather,        &Times::reduce,    &Times::optimizer_before, &Times::offload_before,
+    &Times::gather_before, &Times::agreement, &Times::agreement_before};
 constexpr std::size_t kBytes = 4;
 constexpr std::size_t kLength = 1 + kBytes + 1 + kTimes.size();
 

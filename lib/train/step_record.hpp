@@ -25,9 +25,11 @@ struct StepRecord {
     double exposed = 0;  ///< compute waited for communication
     double gather = 0;
     double reduce = 0;
+    double agreement = 0;
     double optimizer_before = 0;  ///< the update of the step before, which this step waited for
     double offload_before = 0;
     double gather_before = 0;
+    double agreement_before = 0;
   } times;
 };
 

@@ -36,6 +36,7 @@ CHANGES = [
     ("defaults", "exact_differences/step", 0, 5, "/exact_differences"),
     ("defaults", "exact_differences/unit", 2, 99, "/exact_differences: row 2: unit 99"),
     ("defaults", "steps/bytes_inter_node", 3, 1, "bytes of step 3"),
+    ("defaults", "steps/time_agreement", 2, -0.1, "time_agreement"),
     ("evaluations", "exact_differences/width", 4, 5, "bytes"),
 ]
 

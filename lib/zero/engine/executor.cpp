@@ -16,6 +16,7 @@ namespace {
 StepClock::Work work_of(OpKind kind) {
   using Work = StepClock::Work;
   if (kind == OpKind::update) return Work::update;
+  if (kind == OpKind::agree) return Work::agreement;
   switch (sends(kind)) {
     case Sends::weights:
       return Work::gather;

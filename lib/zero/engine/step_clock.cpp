@@ -18,6 +18,7 @@ StepClock::Times StepClock::times() const {
   times.gather = covered(Work::gather);
   times.reduce = covered(Work::reduce);
   times.update = covered(Work::update);
+  times.agreement = covered(Work::agreement);
   return times;
 }
 

@@ -14,7 +14,7 @@ namespace zeropp::zero {
 class StepClock {
  public:
   /// Kinds of work that keep a stream busy.
-  enum class Work : std::uint8_t { gather, reduce, update, count };
+  enum class Work : std::uint8_t { gather, reduce, update, agreement, count };
 
   /// Times of a step, in seconds.
   struct Times {
@@ -26,6 +26,7 @@ class StepClock {
     double gather = 0;
     double reduce = 0;
     double update = 0;
+    double agreement = 0;  ///< ranks agreed on sizes, and the host waited
   };
 
   void begin() {

@@ -121,6 +121,7 @@ void TrainingStep::end(StepResult& result) {
   result.time_exposed = times.exposed;
   result.time_gather = times.gather;
   result.time_reduce = times.reduce;
+  result.time_agreement = times.agreement;
   updated_in_backward_ = times.update;
   if (result.skipped) {
     ++context_.recorder.counters["nonfinite_steps"];
@@ -210,7 +211,8 @@ UpdateTimes TrainingStep::read_update_times() const {
   const StepClock::Times times = update_clock_.times();
   return {.optimizer = times.update + updated_in_backward_,
           .offload = optimizer_.host_seconds() - host_seconds_before_,
-          .gather = times.gather};
+          .gather = times.gather,
+          .agreement = times.agreement};
 }
 
 UpdateTimes TrainingStep::update_times() const {

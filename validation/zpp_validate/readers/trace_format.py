@@ -29,8 +29,7 @@ COLUMNS = {
               "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes", "bytes_predicted_intra_node": "u bytes",
               "bytes_predicted_inter_node": "u bytes", "learning_rate": "f 1", "loss_scale": "f 1", "skipped": "u bool",
               "time_forward": "f s", "time_backward": "f s", "time_communication_exposed": "f s", "time_gather": "f s",
-              "time_reduce": "f s",
-              "time_optimizer": "f s", "time_offload_wait": "f s"},
+              "time_reduce": "f s", "time_optimizer": "f s", "time_offload_wait": "f s"},
     "evaluations": {"step": "u steps", "loss": "f nats per token", "bits_per_byte": "f bits per byte",
                     "batches": "u micro-batches"},
     "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S",
@@ -64,7 +63,8 @@ CODEC_COLUMNS = {"codecs": {"step": "u steps", "unit": "u", "weights": "S", "gra
 WIDTH_COLUMNS = {"adaptive_bits": {"step": "u steps", "unit": "u", "bits": "u bits", "error": "f 1", "bytes": "u bytes",
                                    "chosen": "u bool"}}
 # Where weight differences are exact.
-EXACT_COLUMNS = {"exact_differences": {"step": "u steps", "unit": "u", "width": "u bits", "escapes": "u elements"}}
+EXACT_COLUMNS = {"exact_differences": {"step": "u steps", "unit": "u", "width": "u bits", "escapes": "u elements"},
+                 "steps": {**COLUMNS["steps"], "time_agreement": "f s"}}
 # Where nodes send weight differences, and weights are hashed.
 COPY_COLUMNS = {"weight_copies": {"hash": "S"}}
 # Where the run saves itself.
