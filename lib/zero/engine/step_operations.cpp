@@ -1,6 +1,7 @@
 #include "lib/zero/engine/step_operations.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "lib/base/defect.hpp"
@@ -129,20 +130,31 @@ void StepOperations::agree(const Op& op) {
   if (!sends_differences(op)) return;
   const std::vector<UnitPartition>& units = context_.units();
   const Stream& stream = context_.executor.stream(op.stream);
-  std::byte* const counted = memory_.workspace(op).data() + op.bytes - escapes_.bytes();
+  const std::size_t both = op.bytes - escapes_.bytes();
+  auto* const counted = reinterpret_cast<codec::Escapes*>(memory_.workspace(op).data() + both);
   std::vector<std::size_t> copied;
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (memory_.copy(u).count > 0) copied.push_back(u);
   }
-  for (const std::size_t u : copied) {
-    Op of_unit = op;
-    of_unit.index = u;
+  // Two units at a time: a kernel is short, and one fills the GPU while the other ends. The second
+  // stream has nothing to do before weights are gathered.
+  std::array<Op, 2> turns{op, op};
+  turns[1].workspace += both / 2;
+  turns[1].stream = StreamId::gather_end;
+  const Stream& beside = context_.executor.stream(turns[1].stream);
+  Event event;
+  stream.record(event);
+  beside.wait(event);
+  for (std::size_t i = 0; i < copied.size(); ++i) {
+    Op& of_unit = turns.at(i % 2);
+    const std::size_t u = of_unit.index = copied[i];
     context_.collectives.weights.count_differences(
         u, optimizer_.shard_to_gather(of_unit), memory_.copy(u),
-        optimizer_.workspace_behind_shard(of_unit), reinterpret_cast<codec::Escapes*>(counted) + u,
-        stream.handle());
+        optimizer_.workspace_behind_shard(of_unit), counted + u, stream_of(of_unit));
   }
-  stream.copy(escapes_.data(), counted, escapes_.bytes());
+  beside.record(event);
+  stream.wait(event);
+  stream.copy(escapes_.data(), reinterpret_cast<const std::byte*>(counted), escapes_.bytes());
   stream.synchronize();
   const std::span<const codec::Escapes> escapes(
       reinterpret_cast<const codec::Escapes*>(escapes_.data()), units.size());

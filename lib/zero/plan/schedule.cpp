@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/checked.hpp"
 #include "lib/zero/plan/reduction_schedule.hpp"
 #include "lib/zero/plan/reuse.hpp"
 
@@ -211,10 +212,9 @@ Op agreement(const ScheduleInput& input, Phase phase) {
   Op op{OpKind::agree, 0};
   op.stream = input.exchanges ? StreamId::secondary : StreamId::gather;
   op.phase = phase;
-  for (const UnitMemory& memory : input.unit_memory) {
-    op.bytes =
-        std::max(op.bytes, input.exchanges ? memory.exchange_workspace : memory.refresh_workspace);
-  }
+  constexpr std::size_t kAlignment = 256;
+  for (const UnitMemory& memory : input.unit_memory)
+    op.bytes = std::max(op.bytes, 2 * round_up(memory.count_workspace, kAlignment));
   op.bytes += input.units.size() * sizeof(codec::Escapes);
   return op;
 }

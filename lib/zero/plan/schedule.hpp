@@ -136,6 +136,7 @@ struct UnitMemory {
   std::size_t secondary_workspace = 0;
   std::size_t exchange_workspace = 0;
   std::size_t refresh_workspace = 0;
+  std::size_t count_workspace = 0;  ///< to count exact differences
 };
 struct BucketMemory {
   std::size_t sum = 0;        ///< fp32
@@ -186,8 +187,8 @@ struct ScheduleInput {
   bool overlap = true;  ///< false: every collective completes before the next operation
 };
 
-/// The operation `agree` of all units, without its place in an arena. The memory of the largest
-/// exchange, or refresh, has room for what it counts; codec::Escapes of each unit lie after it.
+/// The operation `agree` of all units, without its place in an arena: memory to count two units at
+/// a time, and after it codec::Escapes of each unit.
 Op agreement(const ScheduleInput& input, Phase phase);
 
 /// Schedule of forward, backward and reduction of all micro-steps. `secondary_valid`: the hpZ

@@ -24,6 +24,8 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
     input.unit_memory[u].gather_workspace += upload_bytes(units[u], options);
     input.unit_memory[u].refresh_workspace += upload_bytes(units[u], options);
     input.unit_memory[u].exchange_workspace += upload_bytes(units[u], options);
+    input.unit_memory[u].count_workspace =
+        upload_bytes(units[u], options) + codec::exact_count_bytes(units[u].shard);
     input.unit_memory[u].weights = units[u].padded * size_of(options.compute);
     input.unit_memory[u].gradients = units[u].padded * size_of(units[u].gradients);
   }
