@@ -4,6 +4,7 @@ after each change. Exact ones keep FSDP2's bits; with int4 the copies are within
 nodes. Any change of a weight is seen, however it is made."""
 
 import gc
+import re
 import sys
 import tempfile
 import unittest
@@ -18,6 +19,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+import torch_examples
 import torch_models as models
 
 EXACT = {"weights": "exact", "gradients": "none", "min_bytes": 0}
@@ -530,6 +532,16 @@ class Differences(unittest.TestCase):
     def test_training_with_int4(self):
         plain, compressed = self.found["with_int4"]
         self.assertLess(abs(compressed - plain), 0.1 * plain)
+
+    @unittest.skipIf(ranks.DEVICE != "cpu", "the benchmark runs on CPUs here")
+    def test_the_benchmark_of_updates_takes_the_bits_of_the_closed_form(self):
+        script = torch_examples.SOURCE / "tests" / "bench" / "torch_weight_sync.py"
+        said = torch_examples.run(script, "--mib", "0.5", "--samples", "2", size=2)
+        found = re.findall(r"^(broadcast|all_gather) +([0-9.]+) +([0-9.]+) +([0-9.]+) ", said, re.M)
+        self.assertEqual(len(found), 8, said)
+        for collective, rate, bits, expected in found:
+            with self.subTest(collective=collective, rate=rate):
+                self.assertAlmostEqual(float(bits), float(expected), delta=0.05)
 
     def test_what_is_kept_ends(self):
         self.assertEqual(self.found["refreshed_and_replaced"], (2, (0, True)))

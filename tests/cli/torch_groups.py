@@ -279,7 +279,7 @@ def no_models():
 
 
 def of_threads():
-    """What two ranks compute that are threads of this process. Their process group has no back end of the device."""
+    """Gradients of two ranks that are threads of this process. Their process group has no back end of the device."""
     import zeropp.torch
     from torch.testing._internal.distributed import multi_threaded_pg
 
