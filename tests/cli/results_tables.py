@@ -94,7 +94,8 @@ def said_by(summary):
     """Text of a summary. A training run gives median milliseconds and the GiB of each part of its memory; zpp_kernels
     gives us, GB/s and shares in percent."""
     if summary.get("app") == "train":
-        steps = [summary["steps"][name] for name in ("time", "time_forward", "time_backward")]
+        steps = [summary["steps"][name] for name in ("time", "time_forward", "time_backward", "time_agreement")
+                 if name in summary["steps"]]
         return " ".join([*(f"{1e3 * statistics.median(times[warm_up:]):.3f}" for times in steps for warm_up in WARM_UPS
                            if len(times) > warm_up),
                          *(f"{size / 2**30:.3f}" for size in summary["memory"]["bytes_actual"])])
