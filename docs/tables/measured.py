@@ -1,6 +1,6 @@
 """Tables of measured results, worked out from the raw data that is kept in results/.
 
-README has `headline`, training beside PyTorch FSDP2, and `losses`, what compression does to the loss.
+README has `headline`, training beside PyTorch FSDP2, and `presets`, the bytes and the loss of what can be sent.
 """
 
 import csv
@@ -10,29 +10,33 @@ import sys
 import h5py
 import markdown
 
-# The raw data of a row: the name of README's link, the folder, and the layout.
-STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/weights-kept/6.86b", "node"),
+# The raw data of a row: the name of README's link, the folder, and the layout. The runs of a row are of one session;
+# moments are in fp32, and weights are gathered again for backward.
+STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/beside-fsdp2", "node"),
            "eight": ("results/8x-NVIDIA-H200/beside-fsdp2/18.7b", "node"),
-           "four": ("results/4x-NVIDIA-H200/beside-fsdp2/18.7b-units-whole", "node"),
-           "whole": ("results/4x-NVIDIA-H200/beside-fsdp2/6.86b-units-whole", "node"),
+           "four": ("results/4x-NVIDIA-H200/beside-fsdp2/18.7b-gathered-from-master", "node"),
+           "again": ("results/4x-NVIDIA-H200/beside-fsdp2/6.86b-bf16-gradients", "node"),
            "nodes": ("results/4x-NVIDIA-H200/fsdp2-plugin", "emulated"),
            "copies": ("results/4x-NVIDIA-H200/weight-differences/6.86b", "emulated"),
+           "lossless": ("results/2x-NVIDIA-H200/fsdp2-exact/emulated", "emulated"),
            "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
 CONVERGENCE = "results/host-2core/convergence"
 CORPUS = "results/4x-NVIDIA-H200/text-differences/core"
 DIFFERENCES = "results/4x-NVIDIA-H200/weight-differences"
 MOMENTS = "results/1x-NVIDIA-H200/text-moments/judged"
 
-# (parameters, GPUs, links between them, study, shape, run of ZeRO++, its parts) of each row.
+# (parameters, GPUs, links between them, study, shape, runs of ZeRO++ and of zeropp.torch, parts of ZeRO++) of each row.
 NODES = "2 nodes x 2"
-BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "qwZ, qgZ"),
-                ("6.86 B", "2", "NVLink", "larger", "6.86b", "qwz-qgz", "qwZ, qgZ, int8 moments"),
-                ("6.86 B", "4", "NVLink", "whole", "6.86b", "qwz-qgz", "qwZ, qgZ, int8 moments"),
-                ("18.7 B", "4", "NVLink", "four", "18.7b", "qwz-qgz", "qwZ, qgZ, int8 moments"),
-                ("18.7 B", "8", "NVLink", "eight", "18.7b", "qwz-qgz", "qwZ, qgZ"),
-                ("1.64 B", NODES, "sockets", "nodes", "1.64b", "all", "qwZ, hpZ, qgZ"),
-                ("6.86 B", NODES, "sockets", "copies", "6.86b", "differences", "weight differences, qgZ"))
-OF_README = ("larger", "four", "nodes", "copies")
+PAIR = "2 nodes x 1"
+BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "", "qwZ, qgZ"),
+                ("6.86 B", "2", "NVLink", "larger", "6.86b", "all", "", "qwZ, qgZ"),
+                ("6.86 B", "4", "NVLink", "again", "6.86b", "qwz-qgz", "", "qwZ, qgZ"),
+                ("18.7 B", "4", "NVLink", "four", "18.7b", "qwz-qgz", "", "qwZ, qgZ"),
+                ("18.7 B", "8", "NVLink", "eight", "18.7b", "qwz-qgz", "", "qwZ, qgZ"),
+                ("1.64 B", PAIR, "sockets", "lossless", "1.64b", "exact", "plugin-exact", "exact weights, qgZ"),
+                ("1.64 B", NODES, "sockets", "nodes", "1.64b", "all", "plugin-both", "qwZ, hpZ, qgZ"),
+                ("6.86 B", NODES, "sockets", "copies", "6.86b", "differences", "", "int4 differences, qgZ"))
+OF_README = ("larger", "four", "lossless", "nodes", "copies")
 
 
 def kept(programs, folder):
@@ -79,21 +83,24 @@ def loss(programs, folder, setting):
 
 
 def beside_fsdp2(programs, link=None):
-    """Milliseconds of a step, and the bytes of it that cross nodes with ZeRO-3 and with ZeRO++; `link`: which studies, with links
-    to their raw data. The ratio is that of the fastest FSDP2."""
-    head = ["model", "GPUs", "links", "FSDP2", "FSDP2 hybrid", "ZeRO-3", "ZeRO++", "FSDP2 / ZeRO++", "parts of ZeRO++", "GB between nodes"]
+    """Milliseconds of a step, memory, and the bytes of a step that cross nodes with ZeRO-3 and with ZeRO++; `link`: which studies,
+    with links to their raw data. The ratio is that of the fastest FSDP2 without zeropp.torch."""
+    head = ["model", "GPUs", "links", "FSDP2", "FSDP2 hybrid", "zeropp.torch", "ZeRO-3", "ZeRO++", "FSDP2 / ZeRO++", "parts of ZeRO++",
+            "GiB: FSDP2, ZeRO++", "GB between nodes"]
     cells = []
-    for model, gpus, links, name, shape, run, parts in BESIDE_FSDP2:
+    for model, gpus, links, name, shape, run, torch_run, parts in BESIDE_FSDP2:
         if link is not None and name not in link:
             continue
         rows = study(programs, name, shape)
         peers = [[row for other, same in rows.items() if other.startswith(peer) for row in same] for peer in ("fsdp2", "hybrid")]
-        fsdp2 = [step(same) if same else None for same in peers]
-        zero3, compressed = step(rows["none"]) if "none" in rows else None, step(rows[run])
-        sent = " to ".join(f"{rows[each][0].counted / 1e9:.2f}" for each in ("none", run)) if gpus == NODES else "-"
-        cells.append([model if link is None else f"[{model}][{name}]", gpus, links, *("-" if time is None else f"{time:.1f}" for time in (*fsdp2, zero3)),
-                      f"{compressed:.1f}", f"{min(filter(None, fsdp2)) / compressed:.1f}x", parts, sent])
-    return markdown.table(head, cells, right=(3, 4, 5, 6, 7, 9))
+        times = [step(same) if same else None for same in (*peers, rows.get(torch_run), rows.get("none"))]
+        compressed, fastest = step(rows[run]), min(filter(None, times[:2]))
+        of_fsdp2 = next(row for same in peers for row in same if row.times.median * 1e3 == fastest)
+        sent = [f"{rows[each][0].counted / 1e9:.2f}" for each in ("none", run) if each in rows]
+        cells.append([model if link is None else f"[{model}][{name}]", gpus, links, *("-" if time is None else f"{time:.1f}" for time in times),
+                      f"{compressed:.1f}", f"{fastest / compressed:.1f}x", parts,
+                      ", ".join(f"{row.memory / 2**30:.0f}" for row in (of_fsdp2, rows[run][0])), " to ".join(sent) if links == "sockets" else "-"])
+    return markdown.table(head, cells, right=(3, 4, 5, 6, 7, 8, 10, 11))
 
 
 def plugin(programs):
@@ -130,17 +137,21 @@ def headline(programs):
     return beside_fsdp2(programs, OF_README)
 
 
-def losses(programs):
-    """README's differences of the loss to that of ZeRO-3."""
-    rows = [[f"[{what}][{link}]", *loss(programs, folder, setting)]
-            for what, link, folder, setting in (("int8 weights, int4 gradients", "corpus", CORPUS, "zero++"),
-                                                ("the bits of ZeRO-3, with int8 moments", "moments", MOMENTS,
-                                                 "moments int8"),
-                                                ("int8 weights, int4 gradients, with int8 moments", "moments", MOMENTS,
-                                                 "zero++, moments int8"),
-                                                ("int4 weight differences, int4 gradients", "differences",
-                                                 f"{DIFFERENCES}/core", "zero++ with differences"))]
-    return markdown.table(["ZeRO++ sends", "loss above ZeRO-3's", "95 % interval", "verdict"], rows, right=(1,))
+# A preset's name, its link in README, its weights and gradients in bits per parameter between nodes (ZeRO-3 gathers weights twice),
+# and where its loss was judged.
+PRESETS = (("exact weights, 16-bit gradients", "exact", (5.3, 16), None, None),
+           ("int4 weight differences, int4 gradients", "differences", (4.125, 4.125), f"{DIFFERENCES}/core", "zero++ with differences"),
+           ("int8 weights, 16-bit gradients", "corpus", (8.0625, 16), CORPUS, "weights int8:256"),
+           ("int8 weights, int4 gradients: ZeRO++", "corpus", (8.0625, 4.125), CORPUS, "zero++"))
+
+
+def presets(programs):
+    """Presets: the bytes between nodes beside those of ZeRO-3, and the loss."""
+    rows = []
+    for name, link, bits, folder, setting in PRESETS:
+        judged = loss(programs, folder, setting) if folder else ("0", "the same bits", "equal")
+        rows.append([f"[{name}][{link}]", f"{sum(bits) / 48:.0%}", *judged])
+    return markdown.table(["between nodes", "bytes of ZeRO-3", "loss above ZeRO-3's", "95 % interval", "verdict"], rows, right=(1, 2))
 
 
 def moments(programs):
@@ -213,7 +224,7 @@ def savings(programs):
 SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict"]
 CLAIM = ["claim", "difference", "95 % interval", "p", "verdict"]
 TABLES = {
-    "headline": headline, "losses": losses, "steps": beside_fsdp2, "plugin": plugin, "crossings": crossings, "savings": savings, "break-even": break_even,
+    "headline": headline, "presets": presets, "steps": beside_fsdp2, "plugin": plugin, "crossings": crossings, "savings": savings, "break-even": break_even,
     "safe-known-entropy": chapter(f"{CONVERGENCE}/reduced", 0, SETTING),
     "safe-text": chapter(f"{CONVERGENCE}/order", 0, SETTING),
     "safe-order": chapter(f"{CONVERGENCE}/order", 1, CLAIM),

@@ -1,9 +1,12 @@
 """Brings copies of 16-bit weights on all ranks up to date, as a trainer does with the weights of its rollout engines:
-PyTorch's broadcast and all-gather of whole weights beside those of exact differences (docs/concepts/exact-differences.md):
+PyTorch's broadcast and all-gather of whole weights beside those of exact differences:
   torchrun --nproc-per-node 2 tests/bench/torch_weight_sync.py [--mib N] [--rates LIST] [--json FILE]
-A weight moves by k or more units in the last place with probability RATE ** k. Every run is timed whole: what changed
+A weight moves by k or more units in the last place with probability RATE ** k. `bits`: per weight that exact
+differences send, and `expected` of a closed form; `whole` and `exact`: median of the slowest rank, and its first and
+third quartile; `ratio`: whole over exact. Every run is timed whole: what changed
 is counted, ranks agree on the size, the image is encoded, sent and decoded. Copies are compared bit for bit after each
-run; a difference ends in exit code 1. Needs zeropp's Python package in PYTHONPATH."""
+run; a difference ends in exit code 1. docs/concepts/exact-differences.md has the format. Needs zeropp's Python package
+in PYTHONPATH."""
 
 import argparse
 import json
@@ -36,7 +39,7 @@ def moved(weights, rate, generator):
     signs = torch.randint(0, 2, weights.shape, generator=generator, dtype=torch.int32) * 2 - 1
     bits = weights.view(torch.int16).to(torch.int32)
     ordered = torch.where(bits < 0, -(bits & 0x7FFF) - 1, bits) + steps * signs
-    ordered = torch.where(ordered < -0x8000, ordered + 0x10000, torch.where(ordered > 0x7FFF, ordered - 0x10000, ordered))
+    ordered = (ordered + 0x8000) % 0x10000 - 0x8000  # modulo 2^16
     return torch.where(ordered < 0, (-(ordered + 1)) - 0x8000, ordered).to(torch.int16).view(torch.bfloat16)
 
 
@@ -61,8 +64,8 @@ class Exact:
         return self.memory[:number * self.shape.bytes].view(number, self.shape.bytes)
 
     def encode(self, weights, copy, image):
-        self.differences.encode(weights.data_ptr(), copy.data_ptr(), self.counts.data_ptr(), self.shape, image.data_ptr(),
-                                self.stream)
+        self.differences.encode(weights.data_ptr(), copy.data_ptr(), self.counts.data_ptr(), self.shape,
+                                image.data_ptr(), self.stream)
 
     def decode(self, images, copies):
         self.differences.decode(images.data_ptr(), len(images), self.shape, copies.data_ptr(), self.stream)
@@ -159,8 +162,12 @@ def main():
     options.add_argument("--json", help="file of the rows")
     chosen = options.parse_args()
     rates = [float(each) for each in chosen.rates.split(",")]
-    if not all(0 < rate < 1 for rate in rates) or chosen.mib <= 0 or chosen.samples < 2:
-        options.error("a rate lies between 0 and 1, a size above 0, and two samples are the fewest")
+    if not all(0 < rate < 1 for rate in rates):
+        options.error(f"--rates {chosen.rates}: give numbers above 0 and below 1")
+    if chosen.mib <= 0 or chosen.samples < 2:
+        options.error("--mib is above 0, and --samples 2 or more")
+    if int(os.environ.get("WORLD_SIZE", 1)) < 2:
+        options.error("start two ranks or more, with torchrun")
     on_gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
     if on_gpu:

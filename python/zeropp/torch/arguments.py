@@ -20,9 +20,9 @@ def codec(argument, value):
     """`value`, where the library has such a codec and block size."""
     if not isinstance(value, str):
         raise UsageError(f"{argument}={value!r}: give the name of a codec, such as \"int8:256\", or \"none\"")
-    if value.lower() == "exact":
-        raise UsageError(f"{argument}={value!r}: it is weights=\"exact\" that sends weights without loss; no other "
-                         "argument takes it")
+    if value.lower().split(":")[0] == "exact":
+        raise UsageError(f"{argument}={value!r}: weights=\"exact\" sends weights without loss, written so; no other "
+                         "argument takes it, and it has no block size")
     try:
         image_bytes(value, library.Dtype.FP32, 1)
     except UsageError as error:

@@ -205,8 +205,8 @@ class DifferenceAllGather(CompressedAllGather):
         self.all_gather("gather inside a node", node, self.settings.inside_node, shards.view(-1), parts.view(-1), True)
         output.view(nodes, ranks.node_size, count).copy_(parts.transpose(0, 1))
 
-    def all_gather(self, phase, ranks, codec, part, whole, by_pytorch=False):
-        """`by_pytorch`: without a codec PyTorch carries it."""
+    def all_gather(self, phase, ranks, codec, part, whole, by_pytorch=False, why=""):
+        """`by_pytorch`: without a codec PyTorch carries it. `why` there is none."""
         if by_pytorch and codec == "none":
             self.count_plain(phase, part, ranks, "inside a node" if ranks.inside_a_node else "codec none")
             of_pytorch("all_gather_single", "all_gather_into_tensor")(whole, part, group=ranks.group)
@@ -215,7 +215,7 @@ class DifferenceAllGather(CompressedAllGather):
             (phase, ranks, part.numel(), part.dtype, codec),
             lambda: ranks.communicator.plan_all_gather(part.numel(), DTYPES[part.dtype], codec,
                                                        seed=self.settings.seed))
-        self.run(plan, phase, codec, part, whole)
+        self.run(plan, phase, codec, part, whole, why=why)
 
 
 class ExactAllGather(DifferenceAllGather):
@@ -250,7 +250,7 @@ class ExactAllGather(DifferenceAllGather):
 
     def add_differences(self, rail, part, shards, changes):
         if shards.dtype.itemsize != 2:
-            self.all_gather("exchange of differences", rail, "none", part, shards.view(-1))
+            self.all_gather("exchange of differences", rail, "none", part, shards.view(-1), why="32 bits")
             return
         own, stream = shards[rail.group.rank()], stream_of(part.device)
         differences, counts, _ = self.escapes(part, own)

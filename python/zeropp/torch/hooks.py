@@ -100,9 +100,9 @@ class Hook:
         self._reduced[plan] = parameters
         return parameters is None or before != parameters
 
-    def run(self, plan, phase, codec, source, target, forget_errors=False):
+    def run(self, plan, phase, codec, source, target, forget_errors=False, why=""):
         plan.run(source, target, source.device, forget_errors)
-        self.count_call(phase, plan, codec)
+        self.count_call(phase, plan, codec, why)
 
     def count_call(self, phase, carrier, codec, why=""):
         """One call whose bytes its carrier, a SharedPlan or a Ring, knows."""

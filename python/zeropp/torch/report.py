@@ -97,7 +97,8 @@ class Report(list):
             named = ", ".join(f"{module} ({why})" for module, why in first)
             yield f"the sums leave out what PyTorch sends for {named}{f' and {more} more' if more > 0 else ''}"
         if self.fsdp2_between_nodes and self.sent_between_nodes:
-            yield (f"{self.sent_between_nodes / 1e6:.3f} MB sent between nodes for what is compressed; a ring of FSDP2 "
+            yield (f"{self.sent_between_nodes / 1e6:.3f} MB sent between nodes for what is compressed, without the rows of "
+                   f"PyTorch; a ring of FSDP2 "
                    f"would send {self.fsdp2_between_nodes / 1e6:.3f} MB per rank, "
                    f"{self.fsdp2_between_nodes / self.sent_between_nodes:.1f} times as much")
         for module in self.stale:
