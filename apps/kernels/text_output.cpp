@@ -42,7 +42,7 @@ Widths::Widths(const std::vector<Case>& cases)
 std::string preamble(const Options& options, const Outcome& outcome, const trace::RankRow& rank) {
   const std::string stop =
       options.samples > 0
-          ? fmt::format("{} samples a row", options.samples)
+          ? fmt::format("{} samples per row", options.samples)
           : fmt::format(
                 "samples until the 95 % interval of the median lies within 1 %, or for {} s",
                 options.maximum_seconds);

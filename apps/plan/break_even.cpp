@@ -67,8 +67,8 @@ std::string to_text(const std::vector<Row>& rows, const comm::Topology& topology
                     const plan::Cluster& cluster) {
   const double links = cluster.rails.links_per_node;
   const double of_gpu = links / static_cast<double>(topology.ranks_per_node);
-  trace::TextTable table(
-      {"feature", "pays below, Gbit/s a node", "a link", "a GPU", "step ms here", "speed-up here"});
+  trace::TextTable table({"feature", "pays below, Gbit/s per node", "per link", "per GPU",
+                          "step ms here", "speed-up here"});
   for (const Row& row : rows) {
     const auto shown = [&](double times) {
       return row.name == kFeatures.front().name ? "-" : pays_text(row.pays, times, cluster);
@@ -77,7 +77,7 @@ std::string to_text(const std::vector<Row>& rows, const comm::Topology& topology
                fmt::format("{:.1f}", row.seconds * 1e3), fmt::format("{:.2f}", row.speedup)});
   }
   const double here = cluster.rails.with(1).rate;
-  return fmt::format("{} on {}\nhere: {} Gbit/s a node{}, {:g} link{} of {}\n\n{}",
+  return fmt::format("{} on {}\nhere: {} Gbit/s per node{}, {:g} link{} of {}\n\n{}",
                      topology.describe(), cluster.name, gbit_as_sold(here * links, cluster),
                      as_sold(cluster), links, links == 1 ? "" : "s", gbit_as_sold(here, cluster),
                      table.str());

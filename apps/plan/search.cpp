@@ -173,7 +173,7 @@ ExitCode search_job(SearchJob& asked, const std::vector<comm::Topology>& topolog
     order(found.back().result.best, asked.goal);
   }
   require_possible(found, asked);
-  std::string text = to_text(found, asked.rows, call.options());
+  std::string text = to_text(found, asked.rows, asked.wide, call.options());
   text += assumptions_text(asked.base.job, call.options());
   standard_output::write(text);
   trace::TraceData head = app::run_trace(call);

@@ -95,7 +95,11 @@ std::vector<config::Option> options(SearchJob& asked) {
        .flag = "--rows",
        .field = &asked.rows,
        .help = "Rows of each printed table; --json and the trace have all",
-       .range = config::at_least(1)}};
+       .range = config::at_least(1)},
+      {.path = "plan.wide",
+       .flag = "--wide",
+       .field = &asked.wide,
+       .help = "Every column in printed tables, algorithms and bytes inside nodes too"}};
   for (config::Option& option : options(asked.base)) {
     if (option.path != "plan.nodes" && option.path != "plan.step") {
       table.push_back(std::move(option));

@@ -25,6 +25,7 @@ struct SearchJob {
   double minimum_weight_bits = 8;
   double minimum_gradient_bits = 0;
   std::size_t rows = 10;
+  bool wide = false;  ///< printed tables have every column
 };
 
 /// Every option, bound to `asked`, which outlives the table.

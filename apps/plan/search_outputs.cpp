@@ -68,26 +68,44 @@ std::pair<ByteUnit, ByteUnit> units_of(const std::vector<Row>& rows) {
   return {decimal_unit(sent), binary_unit(held)};
 }
 
-trace::TextTable table_of(const std::vector<Row>& rows) {
+trace::TextTable table_of(const std::vector<Row>& rows, bool wide) {
   const auto [sent, held] = units_of(rows);
-  trace::TextTable table({"nodes", "stage", "shards over", "weights", "differences", "hpZ",
-                          "gradients", "all-gather", "reduce-scatter", "recompute", "micro batch",
-                          "micro-steps", fmt::format("out of a node {}", sent.name),
-                          fmt::format("inside a node {}", sent.name),
-                          fmt::format("memory {}", held.name), "step s"});
-  for (const Row& row : rows) {
+  const bool one_size = std::ranges::all_of(
+      rows, [&](const Row& row) { return row.topology == rows.front().topology; });
+  struct Column {
+    std::string head;
+    std::string cell;
+    bool narrow = true;  ///< is in narrow tables, too
+  };
+  const auto columns_of = [&, sent = sent, held = held](const Row& row) -> std::vector<Column> {
     const config::TrainConfig& config = row.candidate->config;
-    table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
-               row.shards(), row.weights(), row.differences(),
-               fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
-               config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
-               config.model.recompute_activations ? "yes" : "no",
-               fmt::to_string(config.train_micro_batch_size_per_gpu),
-               fmt::to_string(config.gradient_accumulation_steps), in_unit(row.out_of_node(), sent),
-               in_unit(row.inside_node(), sent),
-               in_unit(static_cast<double>(row.candidate->memory), held),
-               row.candidate->seconds ? fmt::format("{:.3f}", *row.candidate->seconds) : "-"});
-  }
+    return {
+        {"nodes", fmt::to_string(row.topology->node_count), !one_size},
+        {"stage", fmt::to_string(config.zero.stage)},
+        {"shards over", row.shards()},
+        {"weights", row.weights()},
+        {"differences", row.differences()},
+        {"hpZ", fmt::to_string(config.zero.hpz_partition_size)},
+        {"gradients", row.gradients()},
+        {"all-gather", config.zero.all_gather_algorithm, false},
+        {"reduce-scatter", config.zero.reduce_scatter_algorithm, false},
+        {"recompute", config.model.recompute_activations ? "yes" : "no"},
+        {"batch", fmt::format("{} x {}", config.train_micro_batch_size_per_gpu,
+                              config.gradient_accumulation_steps)},
+        {fmt::format("{} out", sent.name), in_unit(row.out_of_node(), sent)},
+        {fmt::format("{} inside", sent.name), in_unit(row.inside_node(), sent), false},
+        {std::string(held.name), in_unit(static_cast<double>(row.candidate->memory), held)},
+        {"step s", row.candidate->seconds ? fmt::format("{:.3f}", *row.candidate->seconds) : "-"}};
+  };
+  const auto cells = [&](const Row& row, std::string Column::*part) {
+    std::vector<std::string> shown;
+    for (const Column& column : columns_of(row)) {
+      if (wide || column.narrow) shown.push_back(column.*part);
+    }
+    return shown;
+  };
+  trace::TextTable table(cells(rows.front(), &Column::head));
+  for (const Row& row : rows) table.add(cells(row, &Column::cell));
   return table;
 }
 
@@ -102,8 +120,9 @@ std::string line_of_losses(const Row& row) {
   if (config.zero.quantized_gradients) parts.push_back("gradients (" + row.gradients() + ")");
   if (parts.empty()) return "";
   return fmt::format(
-      "the first encodes {}, which may cost held-out loss: docs/howto/safe-compression.md has what "
-      "was measured; --minimum-weight-bits and --minimum-gradient-bits leave out what has fewer\n",
+      "the first encodes {}, which may cost held-out loss:\n"
+      "docs/howto/safe-compression.md has what was measured; --minimum-weight-bits and "
+      "--minimum-gradient-bits leave out fewer\n",
       fmt::join(parts, " and "));
 }
 
@@ -118,7 +137,7 @@ std::string line_of_flags(const config::TrainConfig& config,
                    : fmt::format("; without {}, which has no effect there", fmt::join(idle, ", ")));
 }
 
-std::string of_one_size(const Found& found, std::size_t rows,
+std::string of_one_size(const Found& found, std::size_t rows, bool wide,
                         const std::vector<config::Option>& given) {
   const plan::SearchResult& result = found.result;
   std::string text = fmt::format(
@@ -130,12 +149,12 @@ std::string of_one_size(const Found& found, std::size_t rows,
   std::vector<Row> all = rows_of(found);
   std::vector<Row> first(all.begin(),
                          all.begin() + static_cast<std::ptrdiff_t>(std::min(rows, all.size())));
-  text += table_of(first).str();
+  text += table_of(first, wide).str();
   const std::vector<std::size_t> trades = trade_offs(result.best);
   std::vector<Row> shown;
   for (std::size_t i = 0; i < std::min(rows, trades.size()); ++i) shown.push_back(all[trades[i]]);
   text += fmt::format("\nless of one only for more of another: {}, of which\n{}\n", trades.size(),
-                      table_of(shown).str());
+                      table_of(shown, wide).str());
   text += line_of_flags(all.front().candidate->config, given);
   return text + line_of_losses(all.front());
 }
@@ -233,16 +252,17 @@ std::vector<std::size_t> trade_offs(const std::vector<plan::Candidate>& candidat
   return kept;
 }
 
-std::string to_text(const std::vector<Found>& found, std::size_t rows,
+std::string to_text(const std::vector<Found>& found, std::size_t rows, bool wide,
                     const std::vector<config::Option>& given) {
   std::string text;
-  for (const Found& each : found) text += of_one_size(each, rows, given);
+  for (const Found& each : found) text += of_one_size(each, rows, wide, given);
   if (found.size() < 2) return text;
   std::vector<Row> best;
   for (const Found& each : found) {
     if (!each.result.best.empty()) best.push_back(rows_of(each).front());
   }
-  return text + fmt::format("the best of each number of nodes\n{}", table_of(best).str());
+  if (best.empty()) return text;
+  return text + fmt::format("the best of each number of nodes\n{}", table_of(best, wide).str());
 }
 
 trace::Document to_document(const std::vector<Found>& found, const trace::TraceData& head) {

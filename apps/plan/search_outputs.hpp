@@ -19,8 +19,9 @@ struct Found {
 /// and memory, and no fewer bits; in their order. Indices.
 std::vector<std::size_t> trade_offs(const std::vector<plan::Candidate>& candidates);
 
-/// Text of the results; `rows` is the number of rows of each table, `given` what the user decided.
-std::string to_text(const std::vector<Found>& found, std::size_t rows,
+/// Text of the results; `rows` is the number of rows of each table, which have every column where
+/// they are `wide`, and else fit into 120; `given` is what the user decided.
+std::string to_text(const std::vector<Found>& found, std::size_t rows, bool wide,
                     const std::vector<config::Option>& given);
 
 /// Trace of the results. `head` is describe_run()'s, of the process that searched.

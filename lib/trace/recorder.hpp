@@ -83,7 +83,7 @@ bool same_keys(const CollectiveRow& a, const CollectiveRow& b);
 
 /// One optimizer step. Bytes are of this rank until the trace sums them.
 struct StepRow {
-  double loss = 0;       ///< nats a token, mean over ranks and micro-steps
+  double loss = 0;       ///< nats per token, mean over ranks and micro-steps
   double grad_norm = 0;  ///< global norm of the mean gradient, before clipping
   double time = 0;       ///< seconds
   double tokens_per_second = 0;
@@ -106,7 +106,7 @@ struct StepRow {
 
 struct EvaluationRow {
   std::uint64_t step = 0;     ///< steps before it, skipped ones included
-  double loss = 0;            ///< nats a token, held-out
+  double loss = 0;            ///< nats per token, held-out
   double bits_per_byte = 0;   ///< NaN where tokens are no bytes, and of the quadratic
   std::uint64_t batches = 0;  ///< micro-batches of one rank
   /// The loss of each of up to 16 parts of the held-out data, one after the other, as equal as

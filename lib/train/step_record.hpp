@@ -12,7 +12,7 @@ namespace zeropp::train {
 
 /// One rank's report on a step, or, from over_ranks(), that of all ranks together.
 struct StepRecord {
-  double loss = 0;        ///< nats a token; all ranks: the sum, added in rank order
+  double loss = 0;        ///< nats per token; all ranks: the sum, added in rank order
   comm::Bytes sent;       ///< all ranks: the sum
   comm::Bytes predicted;  ///< all ranks: the sum
   int interrupt = 0;  ///< signal or 0; all ranks: the one that counts most (lib/app/interrupt.hpp)

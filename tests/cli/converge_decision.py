@@ -50,7 +50,7 @@ class Decision(zpp.TestCase):
         done = self.check_ok(command_blocks.pasted(f"set -e\n{script}", folder, timeout=200))
         self.assertRegex(done.stdout, r"corpus|documents, ")
         self.assertRegex(done.stdout, r"(?s)seeds give every setting .* among 10 settings\..*2 files as one matrix: "
-                         r".*## text: 8 seeds a setting")
+                         r".*## text: 8 seeds per setting")
         self.assertTrue(done.stdout.endswith("\nVALID\n"), done)
         root, groups = zpp.read_trace(folder / "out" / "decide" / "b" / "converge.h5")
         self.assertEqual((set(groups["runs"]["seed"]), set(groups["runs"]["world_size"])), ({5, 6, 7, 8}, {1}))

@@ -1,7 +1,7 @@
 # ctest: name=compare_finds_a_slowdown timeout=300 labels=oracle,nightly
 """zpp-validate compare finds a slowdown of 5 % in one row of 100, and no row where there is none.
 
-Times spread by 2 %, 50 samples a row on either side, 50 trials each with seeds of their own: the planted row, and no
+Times spread by 2 %, 50 samples per row on either side, 50 trials each with seeds of their own: the planted row, and no
 other, is slower beyond the threshold of 3 % in 47 trials or more; of 50 trials without a slowdown at most 3 name a
 row, whatever for. Once with normal noise, once with the long tail of real times. And the parts it is made of keep what
 they promise.

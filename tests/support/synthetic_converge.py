@@ -19,7 +19,7 @@ STEPS, EVERY, BATCHES = 20, 5, 4
 
 
 def setting(name, **changed):
-    """A setting. `effect`: nats a token that it adds to the final loss; no column of its own."""
+    """A setting. `effect`: nats per token that it adds to the final loss; no column of its own."""
     return SETTING | {"name": name} | changed
 
 

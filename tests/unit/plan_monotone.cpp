@@ -188,7 +188,7 @@ TEST(PlanMonotone, NothingJumpsWhereOtherLinksSetThePace) {
   }
 }
 
-// ZeRO-3 over the vendor's rings, which are what links of 1,600 to 3,200 Gbit/s a node compete
+// ZeRO-3 over the vendor's rings, which are what links of 1,600 to 3,200 Gbit/s per node compete
 // with: once all NVLink carries paces them, faster rails may not cost compute.
 TEST(PlanMonotone, RingsOfEightH100) {
   config::TrainConfig config = Drawn(1).config;

@@ -70,7 +70,7 @@ class Engine {
   StepResult step(const BatchSource& batch, UpdateTimes* before = nullptr);
   /// Times of what followed the gradients of the last step; waits for it.
   [[nodiscard]] UpdateTimes update_times() const { return step_.update_times(); }
-  /// Mean loss of one held-out batch on this rank, nats a token.
+  /// Mean loss of one held-out batch on this rank, nats per token.
   double evaluate(const Batch& batch);
 
   /// SHA-256 over the fp32 master weights, by canonical shard: the same at every stage. On every

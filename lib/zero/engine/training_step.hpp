@@ -25,7 +25,7 @@ namespace zeropp::zero {
 
 /// Result of a step, on this rank.
 struct StepResult {
-  double loss = 0;  ///< nats a token, mean over this rank's micro-steps
+  double loss = 0;  ///< nats per token, mean over this rank's micro-steps
   /// Global norm of the mean gradient, without the loss's scale, before clipping; NaN or Inf when
   /// skipped.
   double grad_norm = 0;
@@ -68,7 +68,7 @@ class TrainingStep {
   StepResult run(const BatchSource& batch, UpdateTimes* before);
   /// Times of what followed the gradients of the last step; waits for it.
   [[nodiscard]] UpdateTimes update_times() const;
-  /// Mean loss of one held-out batch on this rank, nats a token.
+  /// Mean loss of one held-out batch on this rank, nats per token.
   double evaluate(const Batch& batch);
 
   [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }

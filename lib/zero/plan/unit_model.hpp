@@ -105,7 +105,7 @@ class UnitModel {
   /// micro-batch's mean loss, times its loss_scale. Memory between tensors is left alone.
   virtual void backward(std::size_t layer, std::span<const ConstView> weights,
                         std::span<const Gradient> gradients, StreamHandle stream) = 0;
-  /// *loss = sum of the mean losses, nats a token, of the micro-batches whose last layer ran
+  /// *loss = sum of the mean losses, nats per token, of the micro-batches whose last layer ran
   /// forward since the last call; written when the stream comes this far. `loss`: host memory, of
   /// Device::staging().
   virtual void take_loss(double* loss, StreamHandle stream) = 0;

@@ -49,8 +49,8 @@ def draw_curves(study, level, entropy_bits, stem):
             axes.fill_between(steps, middle - half, middle + half, color=style["color"], alpha=0.15, linewidth=0)
     if np.isfinite(entropy_bits):
         losses.axhline(entropy_bits * np.log(2), color="#999999", linestyle=":", label="entropy of the source")
-    losses.set(title="Held-out loss", xlabel="optimizer step", ylabel="nats a token")
-    apart.set(title="Minus the baseline's, paired by seed", xlabel="optimizer step", ylabel="nats a token")
+    losses.set(title="Held-out loss", xlabel="optimizer step", ylabel="nats per token")
+    apart.set(title="Minus the baseline's, paired by seed", xlabel="optimizer step", ylabel="nats per token")
     apart.axhline(0, color="#444444", linewidth=0.8)
     names.axis("off")
     names.legend(*losses.get_legend_handles_labels(), loc="center left", frameon=False, fontsize="small")
@@ -79,7 +79,7 @@ def draw_ladder(rows, level, margin, stem):
                       fontsize=7)
         seen.add(kind)
     axes.set(xlabel="bits per parameter, one gather and one reduce-scatter",
-             ylabel="held-out loss minus the baseline's (nats a token)",
+             ylabel="held-out loss minus the baseline's (nats per token)",
              title=f"{level}: mean difference with its 95 % interval")
     axes.legend(frameon=False)
     save(figure, stem)

@@ -94,7 +94,7 @@ def entropy_text(study, level, bits):
     apart = [f"{setting.name} is {mean(setting, 'final_held_out_loss') - nats:.4f} above it"
              for setting in study.settings
              if setting.level == level and not setting.baseline and not setting.diverged]
-    return [f"Entropy of the source: {nats:.4f} nats a token; {', '.join(apart)}.", ""]
+    return [f"Entropy of the source: {nats:.4f} nats per token; {', '.join(apart)}.", ""]
 
 
 def runs_text(study, level):
@@ -116,7 +116,7 @@ def runs_text(study, level):
 
 def seeds_text(study, level):
     counts = sorted({len(setting.runs) for setting in study.settings if setting.level == level})
-    return f"{' to '.join(map(str, counts))} seeds a setting"
+    return f"{' to '.join(map(str, counts))} seeds per setting"
 
 
 def legend(margin, count):

@@ -28,9 +28,9 @@ def draw(pairs, stem):
         apart.plot(steps, middle, color=COLORS[1], linewidth=1, label="mean of seeds")
         apart.fill_between(steps, middle - half, middle + half, color=COLORS[1], alpha=0.2, linewidth=0)
         apart.axhline(0, color="#444444", linewidth=0.8)
-        losses.set(title=f"Loss, mean of {len(pairs)} seeds", xlabel="optimizer step", ylabel="nats a token")
+        losses.set(title=f"Loss, mean of {len(pairs)} seeds", xlabel="optimizer step", ylabel="nats per token")
         apart.set(title="PyTorch's minus zeropp's, and its 95 % interval", xlabel="optimizer step",
-                  ylabel="nats a token")
+                  ylabel="nats per token")
         for axes in (losses, apart):
             axes.legend(frameon=False)
         save(figure, stem)

@@ -135,7 +135,7 @@ def text_of(work, curves, pairs, judged, first):
     return "\n".join([
         f"The verdict is **{judged.verdict}**: {judged.reason}.", "",
         markdown_table.aligned(COLUMNS, rows, ()), "",
-        "Losses are in nats a token: held-out loss after the last step, and its difference before the first; the "
+        "Losses are in nats per token: held-out loss after the last step, and its difference before the first; the "
         "largest difference of the",
         f"loss of a step among the first {first}, and among all {len(pairs[0].step_losses[0])}.", "",
         *ends_text(judged),

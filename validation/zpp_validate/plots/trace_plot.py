@@ -19,7 +19,7 @@ def train(trace, figure):
     losses.plot(*(trace.columns["evaluations"][name] for name in ("step", "loss")), marker="o", markersize=3,
                 linestyle="none",
                 label="held-out")
-    losses.set(title="Loss", ylabel="nats a token")
+    losses.set(title="Loss", ylabel="nats per token")
     losses.legend(frameon=False)
     times.plot(1e3 * np.array(steps["time"]), label="step")
     for name, label in (("time_forward", "forward"), ("time_backward", "backward"),
@@ -80,7 +80,7 @@ def converge(trace, figure):
         for setting in (s for s in study.settings if s.level == level and not s.diverged):
             steps, curves = converge_plot.curves_of(setting)
             axes.plot(steps, np.mean(curves, axis=0), label=setting.name)
-        axes.set(title=f"{level}: held-out loss, mean over seeds", xlabel="optimizer step", ylabel="nats a token")
+        axes.set(title=f"{level}: held-out loss, mean over seeds", xlabel="optimizer step", ylabel="nats per token")
         axes.legend(frameon=False, fontsize=6)
 
 

@@ -15,7 +15,7 @@ from zpp_validate.plots import trace_plot
 
 # Names come from files: what looks like mathematics there is text. Letters as shapes, so that no font is needed.
 RULES = STYLE | {"text.parse_math": False, "svg.fonttype": "path"}
-PANELS = (("loss", 1, "Training loss", "nats a token"), ("time", 1e3, "Time of a step, largest over ranks", "ms"),
+PANELS = (("loss", 1, "Training loss", "nats per token"), ("time", 1e3, "Time of a step, largest over ranks", "ms"),
           ("bytes_inter_node", 1e-6, "Sent across nodes in a step", "MB (10\u2076 bytes)"))
 
 
