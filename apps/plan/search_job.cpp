@@ -99,7 +99,7 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.wide",
        .flag = "--wide",
        .field = &asked.wide,
-       .help = "Every column in printed tables, algorithms and bytes inside nodes too"}};
+       .help = "Printed tables with algorithms and bytes inside nodes, too"}};
   for (config::Option& option : options(asked.base)) {
     if (option.path != "plan.nodes" && option.path != "plan.step") {
       table.push_back(std::move(option));

@@ -313,7 +313,8 @@ class Judge(unittest.TestCase):
         self.assertEqual(set(self.ladder()), {"base <= near", "near < int4", "int4 < weights", "m-base <= m-near",
                                               "m-near < m-int4",
                                               "m-int4 < m-weights"})
-        self.assertIn("## markov: 6 seeds per setting\n\nEntropy of the source: 1.0397 nats per token; m-base is 1.", out)
+        self.assertIn("## markov: 6 seeds per setting\n\n"
+                      "Entropy of the source: 1.0397 nats per token; m-base is 1.", out)
         for text in (out, (self.output / "chapter.md").read_text()):
             self.assertRegex(text, r"Effect of error feedback .*\n\n.*\n.*\n\| feedback \| int4 +\| +-0\.5\d+ \|")
         self.assertEqual(out.count("Effect of error feedback"), 1)
