@@ -84,8 +84,8 @@ def loss(programs, folder, setting):
 
 def beside_fsdp2(programs, link=None):
     """Milliseconds of a step, memory, and the bytes of a step that cross nodes with ZeRO-3 and with ZeRO++; `link`: which studies,
-    with links to their raw data. The ratio is that of the fastest FSDP2 without zeropp.torch."""
-    head = ["model", "GPUs", "links", "FSDP2", "FSDP2 hybrid", "zeropp.torch", "ZeRO-3", "ZeRO++", "FSDP2 / ZeRO++", "parts of ZeRO++",
+    with links to their raw data. Speed-ups are over the fastest FSDP2 without zeropp.torch."""
+    head = ["model", "GPUs", "links", "FSDP2", "FSDP2 hybrid", "zeropp.torch", "ZeRO-3", "ZeRO++", "speed-up: zeropp.torch, ZeRO++", "parts of ZeRO++",
             "GiB: FSDP2, ZeRO++", "GB between nodes"]
     cells = []
     for model, gpus, links, name, shape, run, torch_run, parts in BESIDE_FSDP2:
@@ -95,10 +95,11 @@ def beside_fsdp2(programs, link=None):
         peers = [[row for other, same in rows.items() if other.startswith(peer) for row in same] for peer in ("fsdp2", "hybrid")]
         times = [step(same) if same else None for same in (*peers, rows.get(torch_run), rows.get("none"))]
         compressed, fastest = step(rows[run]), min(filter(None, times[:2]))
+        speed_ups = ", ".join("-" if time is None else f"{fastest / time:.1f}x" for time in (times[2], compressed))
         of_fsdp2 = next(row for same in peers for row in same if row.times.median * 1e3 == fastest)
         sent = [f"{rows[each][0].counted / 1e9:.2f}" for each in ("none", run) if each in rows]
         cells.append([model if link is None else f"[{model}][{name}]", gpus, links, *("-" if time is None else f"{time:.1f}" for time in times),
-                      f"{compressed:.1f}", f"{fastest / compressed:.1f}x", parts,
+                      f"{compressed:.1f}", speed_ups, parts,
                       ", ".join(f"{row.memory / 2**30:.0f}" for row in (of_fsdp2, rows[run][0])), " to ".join(sent) if links == "sockets" else "-"])
     return markdown.table(head, cells, right=(3, 4, 5, 6, 7, 8, 10, 11))
 
