@@ -21,6 +21,9 @@ import torch.distributed as dist
 
 from zeropp.collectives import ExactDifferences
 from zeropp.library import EXACT_WIDTHS, Device, Dtype
+from zeropp.torch.process_groups import stream_of
+
+from torch_host_cost import wait
 
 BLOCK = 1024  # weights that share an offset of 32 bits
 
@@ -51,7 +54,7 @@ class Exact:
         self.counts = torch.empty(self.differences.count_bytes, dtype=torch.uint8, device=device)
         self.escapes = torch.empty(EXACT_WIDTHS, dtype=torch.int64, device=device)
         self.memory = torch.empty(images * (2 * count + 64), dtype=torch.uint8, device=device)
-        self.stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+        self.stream = stream_of(device)
         self.shape = None
 
     def count(self, weights, copy):
@@ -107,13 +110,11 @@ def measure(update, turns, copies, samples):
     device, times = copies.device, []
     for turn in range(samples + 3):
         weights, expected = turns[turn % len(turns)]
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        wait(device)
         dist.barrier()
         start = time.perf_counter()
         update(weights, copies)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        wait(device)
         slowest = torch.tensor([time.perf_counter() - start], device=device)
         dist.all_reduce(slowest, dist.ReduceOp.MAX)
         times.append(1e3 * slowest.item())
