@@ -9,6 +9,7 @@ import sys
 
 import h5py
 import markdown
+import registry
 
 # The raw data of a row: the name of README's link, the folder, and the layout. The runs of a row are of one session;
 # moments are in fp32, and weights are gathered again for backward.
@@ -62,11 +63,16 @@ def study(programs, name, shape):
     return rows
 
 
-def step(rows):
-    """Milliseconds of the fastest of equal runs, of the steady ones where there are."""
+def fastest_of(rows):
+    """The fastest of equal runs, of the steady ones where there are."""
     from zpp_validate.tables import train_table
 
-    return train_table.baseline(rows).times.median * 1e3
+    return train_table.baseline(rows)
+
+
+def step(rows):
+    """Milliseconds of it."""
+    return fastest_of(rows).times.median * 1e3
 
 
 def loss(programs, folder, setting):
@@ -94,9 +100,9 @@ def beside_fsdp2(programs, link=None):
         rows = study(programs, name, shape)
         peers = [[row for other, same in rows.items() if other.startswith(peer) for row in same] for peer in ("fsdp2", "hybrid")]
         times = [step(same) if same else None for same in (*peers, rows.get(torch_run), rows.get("none"))]
-        compressed, fastest = step(rows[run]), min(filter(None, times[:2]))
+        of_fsdp2 = min((fastest_of(same) for same in peers if same), key=lambda row: row.times.median)
+        compressed, fastest = step(rows[run]), of_fsdp2.times.median * 1e3
         speed_ups = ", ".join("-" if time is None else f"{fastest / time:.1f}x" for time in (times[2], compressed))
-        of_fsdp2 = next(row for same in peers for row in same if row.times.median * 1e3 == fastest)
         sent = [f"{rows[each][0].counted / 1e9:.2f}" for each in ("none", run) if each in rows]
         cells.append([model if link is None else f"[{model}][{name}]", gpus, links, *("-" if time is None else f"{time:.1f}" for time in times),
                       f"{compressed:.1f}", speed_ups, parts,
@@ -138,20 +144,24 @@ def headline(programs):
     return beside_fsdp2(programs, OF_README)
 
 
-# A preset's name, its link in README, its weights and gradients in bits per parameter between nodes (ZeRO-3 gathers weights twice),
-# and where its loss was judged.
+# A preset's name, its link in README, the codecs of its weights and gradients, or bits per value, and where its loss was judged.
 PRESETS = (("exact weights, 16-bit gradients", "exact", (5.3, 16), None, None),
-           ("int4 weight differences, int4 gradients", "differences", (4.125, 4.125), f"{DIFFERENCES}/core", "zero++ with differences"),
-           ("int8 weights, 16-bit gradients", "corpus", (8.0625, 16), CORPUS, "weights int8:256"),
-           ("int8 weights, int4 gradients: ZeRO++", "corpus", (8.0625, 4.125), CORPUS, "zero++"))
+           ("int4 weight differences, int4 gradients", "differences", ("int4:128", "int4:128"), f"{DIFFERENCES}/core", "zero++ with differences"),
+           ("int8 weights, 16-bit gradients", "corpus", ("int8:256", 16), CORPUS, "weights int8:256"),
+           ("int8 weights, int4 gradients: ZeRO++", "corpus", ("int8:256", "int4:128"), CORPUS, "zero++"))
 
 
 def presets(programs):
-    """Presets: the bytes between nodes beside those of ZeRO-3, and the loss."""
-    rows = []
-    for name, link, bits, folder, setting in PRESETS:
+    """Presets: the bytes between nodes beside those of ZeRO-3, which gathers 16 bits twice and reduces 16, and the loss."""
+    codecs, rows = {codec["name"]: codec for codec in programs.info()["codecs"]}, []
+
+    def bits(sent):
+        name, _, block = str(sent).partition(":")
+        return registry.bits(codecs[name], int(block)) if block else sent
+
+    for name, link, sent, folder, setting in PRESETS:
         judged = loss(programs, folder, setting) if folder else ("0", "the same bits", "equal")
-        rows.append([f"[{name}][{link}]", f"{sum(bits) / 48:.0%}", *judged])
+        rows.append([f"[{name}][{link}]", f"{sum(map(bits, sent)) / 48:.0%}", *judged])
     return markdown.table(["between nodes", "bytes of ZeRO-3", "loss above ZeRO-3's", "95 % interval", "verdict"], rows, right=(1, 2))
 
 

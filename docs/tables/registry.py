@@ -8,6 +8,11 @@ def yes(value):
     return "yes" if value else "no"
 
 
+def bits(codec, block):
+    """Bits per value on the wire, scales included."""
+    return codec["bits"] + 8 * codec["scale_bytes"] / block
+
+
 def codecs(programs):
     rows = []
     for codec in programs.info()["codecs"]:
@@ -15,7 +20,7 @@ def codecs(programs):
         blocks = "-" if codec["maximum_block"] == 1 else f"{codec['minimum_block']} to {codec['maximum_block']}"
         if codec["minimum_block"] == codec["maximum_block"] != 1:
             blocks = str(block)
-        each = codec["bits"] / 8 + codec["scale_bytes"] / block
+        each = bits(codec, block) / 8
         sizes = ["as in memory", "as in memory"] if codec["name"] == "none" else [codec["bits"], f"{each:.4f}"]
         rows.append([f"`{codec['name']}`", sizes[0], blocks, "-" if block == 1 else block, sizes[1], codec["summary"]])
     return markdown.table(["name", "bits", "blocks", "default block", "bytes per value", "what it is"], rows, right=(1, 2, 3, 4))
