@@ -8,7 +8,6 @@
 namespace zeropp::zero {
 
 std::size_t ArenaPlanner::allocate(std::size_t bytes, std::vector<std::size_t>& waits_on) {
-  constexpr std::size_t kGranule = 256;
   const std::size_t size = std::max(kGranule, round_up(bytes, kGranule));
   const auto hole = std::ranges::find_if(
       holes_, [&](const auto& each) { return each.second - each.first >= size; });

@@ -11,6 +11,9 @@ namespace zeropp::zero {
 
 class ArenaPlanner {
  public:
+  /// Allocations begin at multiples of it.
+  static constexpr std::size_t kGranule = 256;
+
   /// Offset of `bytes` bytes. Appends to `waits_on` the operations that last used any of them.
   std::size_t allocate(std::size_t bytes, std::vector<std::size_t>& waits_on);
   /// `operations` are the last that use the allocation at `offset`, in no order among themselves.

@@ -212,9 +212,9 @@ Op agreement(const ScheduleInput& input, Phase phase) {
   Op op{OpKind::agree, 0};
   op.stream = input.exchanges ? StreamId::secondary : StreamId::gather;
   op.phase = phase;
-  constexpr std::size_t kAlignment = 256;
-  for (const UnitMemory& memory : input.unit_memory)
-    op.bytes = std::max(op.bytes, 2 * round_up(memory.count_workspace, kAlignment));
+  for (const UnitMemory& memory : input.unit_memory) {
+    op.bytes = std::max(op.bytes, 2 * round_up(memory.count_workspace, ArenaPlanner::kGranule));
+  }
   op.bytes += input.units.size() * sizeof(codec::Escapes);
   return op;
 }
