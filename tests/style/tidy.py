@@ -100,12 +100,12 @@ def changed_files():
 
 
 def flags(command):
-    """The compiler's flags without its own name, input and output, and without fmt's bodies: they throw for formats
-    that the compiler has ruled out."""
+    """The compiler's flags without its own name, input and output, without parameters of GCC, and without fmt's bodies:
+    they throw for formats that the compiler has ruled out."""
     words = shlex.split(command["command"])[1:]
     output = words.index("-o")
     assert words[output + 2:] == ["-c", command["file"]], words
-    return *words[:output], "-UFMT_HEADER_ONLY"
+    return *(word for word in words[:output] if not word.startswith("--param=")), "-UFMT_HEADER_ONLY"
 
 
 def tidy(file, words):
