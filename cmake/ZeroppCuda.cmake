@@ -8,7 +8,7 @@ endif()
 target_compile_options(zeropp_settings INTERFACE
   # The same bits as on the host, and its constexpr functions.
   $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false> $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
-  # What nvcc leaves to the host's compiler starts kernels: its optimizations take time and gain none.
+  # The host code of these files only starts kernels: optimizing it takes time and gains none.
   $<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler -O1>)
 if(ZEROPP_WARNINGS_AS_ERRORS)
   target_compile_options(zeropp_settings INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)

@@ -40,6 +40,9 @@ class Drawing:
     def line(self, x1, y1, x2, y2, colour=LINE, width=2.0):
         self.parts.append(f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{colour}" stroke-width="{width:g}"/>')
 
+    def circle(self, x, y, radius, fill):
+        self.parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" fill="{fill}" stroke="{INK}"/>')
+
     def legend(self, x, y, entries):
         """[(colour, words)] side by side."""
         for colour, words in entries:

@@ -11,6 +11,7 @@ import h5py
 import markdown
 import registry
 
+EMULATED = "results/4x-NVIDIA-H200/emulated-nodes"
 # The raw data of a row: the name of README's link, the folder, and the layout. The runs of a row are of one session;
 # moments are in fp32, and weights are gathered again for backward.
 STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/beside-fsdp2", "node"),
@@ -20,7 +21,9 @@ STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": 
            "nodes": ("results/4x-NVIDIA-H200/fsdp2-plugin", "emulated"),
            "copies": ("results/4x-NVIDIA-H200/weight-differences/6.86b", "emulated"),
            "lossless": ("results/2x-NVIDIA-H200/fsdp2-exact/emulated", "emulated"),
-           "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
+           "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated"),
+           "four-lanes": (f"{EMULATED}/1.64b-four-lanes", "emulated"), "each-part": (f"{EMULATED}/18.7b-each-part", "emulated"),
+           "compressed": (f"{EMULATED}/18.7b-compressed", "emulated")}
 CONVERGENCE = "results/host-2core/convergence"
 CORPUS = "results/4x-NVIDIA-H200/text-differences/core"
 DIFFERENCES = "results/4x-NVIDIA-H200/weight-differences"
@@ -225,6 +228,28 @@ def break_even(programs):
     return markdown.table(["model, tokens per GPU", "qwZ", "hpZ", "qgZ", "all"], rows, right=range(1, 5))
 
 
+# Layers, width, heads, sequence and batch of a model, and where its steps with ZeRO-3 and with ZeRO++ were measured.
+LINK_SPEED = {"1.64 B": (48, 1600, 25, 1024, 8, "1.64b", "four-lanes", "four-lanes"),
+              "6.86 B": (32, 4096, 32, 2048, 4, "6.86b", "copies", "copies"),
+              "18.7 B": (40, 6144, 48, 512, 1, "18.7b", "each-part", "compressed")}
+RATES = (10, 20, 40, 80, 160, 320)  # Gbit/s per GPU
+
+
+def link_speed(programs):
+    """Milliseconds of a step with ZeRO-3 and with ZeRO++ on two nodes of two H200, planned over the rate of links, and measured."""
+    cluster = programs.root / "inputs" / "clusters" / "h200-2x2-emulated.json"
+    lanes = {entry["lanes"]: 8 * entry["gb_per_s"] for entry in json.loads(cluster.read_text())["rails"]["lanes"]}
+    rows = [[f"{rate}, planned"] for rate in RATES] + [[f"{lanes[4]:.0f}, measured"]]
+    for layers, width, heads, sequence, batch, shape, *studies in LINK_SPEED.values():
+        for parts, run, name in (((), "none", studies[0]), (("--zero-quantized-weights", "--zero-hpz-partition-size", 2, "--zero-quantized-gradients"), "all", studies[1])):
+            for rate, row in zip(RATES, rows):
+                told = programs.plan("time", "--cluster", cluster, "--rail-gb-per-s", rate / 8, "--num-layers", layers, "--hidden-size", width, "--num-attention-heads",
+                                     heads, "--seq-length", sequence, "--micro-batch-size", batch, "--bf16", "--backend", "cuda", "--vocab-size", 50257, *parts)
+                row.append(f"{told['time']['step_seconds'] * 1e3:,.0f}")
+            rows[-1].append(f"{step(study(programs, name, shape)[run]):,.0f}")
+    return markdown.table(["Gbit/s per GPU", *(f"{model}, {what}" for model in LINK_SPEED for what in ("ZeRO-3", "ZeRO++"))], rows, right=range(1, 7))
+
+
 def savings(programs):
     """The table of `zpp_plan savings --table`."""
     rows = [[row["codec"], f"{row['bytes_per_value']:.4f}", f"{row['scale_overhead']:.2%}", f"{row['bytes_per_step']:.4f}",
@@ -236,6 +261,7 @@ SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % inter
 CLAIM = ["claim", "difference", "95 % interval", "p", "verdict"]
 TABLES = {
     "headline": headline, "presets": presets, "steps": beside_fsdp2, "plugin": plugin, "crossings": crossings, "savings": savings, "break-even": break_even,
+    "link-speed": link_speed,
     "safe-known-entropy": chapter(f"{CONVERGENCE}/reduced", 0, SETTING),
     "safe-text": chapter(f"{CONVERGENCE}/order", 0, SETTING),
     "safe-order": chapter(f"{CONVERGENCE}/order", 1, CLAIM),

@@ -46,8 +46,9 @@ def complaints(text, root):
 
 
 def answers(page, text):
-    """The wish and the page of each row below "I want to ..."; pages are relative to the root of the tree."""
-    rows = re.findall(r"^\| ([a-z][^|]*?) +\|[^|]*\| \[[^\]]*\]\(([^)]*)\) +\|$",
+    """The wish and the page of each row below "I want to ..."; README has the command in a column of its own. Pages are
+    relative to the root of the tree."""
+    rows = re.findall(r"^\| ([a-z][^|]*?) +\|(?:[^|]*\|)? \[[^\]]*\]\(([^)]*)\)[^|]*\|$",
                       text.partition("## I want to ...")[2], re.MULTILINE)
     return {wish: os.path.normpath(page.parent / target) for wish, target in rows}
 
