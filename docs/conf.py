@@ -21,6 +21,8 @@ exclude_patterns = ["figures", "tables"]
 html_theme = "furo"
 html_title = f"zeropp {release}"
 html_copy_source = False
+html_static_path = ["site"]
+html_css_files = ["wide.css"]
 
 TREE = HERE.parent
 linked = set()  # files of the source tree outside of these pages, which pages link to
@@ -52,6 +54,18 @@ def copy_linked(app, exception):
         shutil.copyfile(TREE / name, copy)
 
 
+def join_scripts(app, exception):
+    """Debian's package of the theme has its script, which switches to dark, as one that imports another which exports
+    nothing. Joined they run."""
+    scripts = pathlib.Path(app.outdir) / "_static" / "scripts"
+    if exception is None and (scripts / "furo.js").is_file():
+        own = (scripts / "furo.js").read_text()
+        imported = re.match(r'import Gumshoe from "\./(.*)";\n', own)
+        if imported:
+            (scripts / "furo.js").write_text((scripts / imported[1]).read_text() + own[imported.end():])
+
+
 def setup(app):
     app.connect("missing-reference", file_of_the_tree)
     app.connect("build-finished", copy_linked)
+    app.connect("build-finished", join_scripts)

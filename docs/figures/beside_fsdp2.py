@@ -7,7 +7,7 @@ import svg
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "results" / "beside-fsdp2.md"
 BARS = (("FSDP2", svg.QUIET), ("FSDP2 hybrid", svg.QUIET), ("zeropp.torch", svg.KEPT), ("ZeRO-3", svg.FULL), ("ZeRO++", svg.CODED))
-LEFT, WIDTH, BAR, GROUP = 190, 400, 16, 66
+LEFT, WIDTH, BAR, GROUP = 240, 350, 16, 66
 
 
 def rows():
@@ -17,7 +17,7 @@ def rows():
     for cells in lines:
         row = dict(zip(head, cells))
         times = [(name, float(row[name]), colour) for name, colour in BARS if row[name] != "-"]
-        yield f"{row['model']}, {row['GPUs']} GPUs", times
+        yield f"{row['model']}, {row['GPUs']} GPUs, {row['links']}", times
 
 
 def draw():
