@@ -23,7 +23,7 @@ def rows():
 
 def draw():
     drawing = svg.Drawing(LEFT + WIDTH + 30, TOP + HEIGHT + 60, "Held-out loss over the bytes that cross nodes, of what can be sent")
-    drawing.legend(LEFT, 22, [(svg.KEPT, "no worse than ZeRO-3"), (svg.CODED, "worse"), (svg.QUIET, "within 0.005 nats")])
+    drawing.legend(LEFT, 22, [(svg.KEPT, "equal or equivalent"), (svg.CODED, "worse"), (svg.QUIET, "within 0.005 nats")])
 
     def place(share, loss):
         return LEFT + WIDTH * share / WIDEST, TOP + HEIGHT * (MOST - loss) / (MOST - LEAST)

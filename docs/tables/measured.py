@@ -27,6 +27,7 @@ STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": 
 CONVERGENCE = "results/host-2core/convergence"
 CORPUS = "results/4x-NVIDIA-H200/text-differences/core"
 DIFFERENCES = "results/4x-NVIDIA-H200/weight-differences"
+INT8 = "results/2x-NVIDIA-H200/int8-gradients/judged"
 MOMENTS = "results/1x-NVIDIA-H200/text-moments/judged"
 
 # (parameters, GPUs, links between them, study, shape, runs of ZeRO++ and of zeropp.torch, parts of ZeRO++) of each row.
@@ -149,6 +150,7 @@ def headline(programs):
 
 # A preset's name, its link in README, the codecs of its weights and gradients, or bits per value, and where its loss was judged.
 PRESETS = (("exact weights, 16-bit gradients", "exact", (5.3, 16), None, None),
+           ("exact weights, int8 gradients", "gradients", (5.3, "int8:256"), INT8, "gradients int8:256"),
            ("int4 weight differences, int4 gradients", "differences", ("int4:128", "int4:128"), f"{DIFFERENCES}/core", "zero++ with differences"),
            ("int8 weights, 16-bit gradients", "corpus", ("int8:256", 16), CORPUS, "weights int8:256"),
            ("int8 weights, int4 gradients: ZeRO++", "corpus", ("int8:256", "int4:128"), CORPUS, "zero++"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from source_tree import SOURCE
 
-LINES, WORDS, COLUMNS, ROWS = 150, 1100, 120, 9
+LINES, WORDS, COLUMNS, ROWS = 150, 1100, 120, 10
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 REFERENCE = re.compile(r"^\[\w+\]: (\S+)$", re.MULTILINE)
 
