@@ -96,7 +96,7 @@ def beside_fsdp2(programs, link=None):
     """Milliseconds of a step, memory, and the bytes of a step that cross nodes with ZeRO-3 and with ZeRO++; `link`: which studies,
     with links to their raw data. Speed-ups are over the fastest FSDP2 without zeropp.torch."""
     head = ["model", "GPUs", "links", "FSDP2", "FSDP2 hybrid", "zeropp.torch", "ZeRO-3", "ZeRO++", "speed-up: zeropp.torch, ZeRO++", "parts of ZeRO++",
-            "GiB: FSDP2, ZeRO++", "GB between nodes"]
+            "GiB: faster FSDP2, ZeRO++", "GB between nodes"]
     cells = []
     for model, gpus, links, name, shape, run, torch_run, parts in BESIDE_FSDP2:
         if link is not None and name not in link:
