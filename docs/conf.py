@@ -1,10 +1,12 @@
 """Sphinx's settings of this site: Markdown pages, no network, no link that leads nowhere."""
 
+import html
 import pathlib
 import re
 import shutil
 
 from docutils import nodes
+from markdown_it import MarkdownIt
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -33,6 +35,25 @@ def slug(heading):
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ max-width: 62em; margin: 2em auto; padding: 0 1em; font-family: sans-serif; line-height: 1.5; }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; }} td, th {{ border: 1px solid #8888; padding: 0.2em 0.6em; }}
+pre {{ overflow-x: auto; }} img {{ max-width: 100%; }}
+</style>
+<body>
+{body}
+</html>
+"""
+
+
+def copy_of(name):
+    """Where the site has a file of the tree: a page of Markdown as HTML, another text as it is."""
+    return name.removesuffix(".md") + ".html" if name.endswith(".md") else f"{name}.txt"
+
+
 def file_of_the_tree(app, env, node, contnode):
     """A link to a text outside of docs/ leads to a copy of it; one to a file or a heading that is not there stays unresolved."""
     target, _, anchor = node["reftarget"].partition("#")
@@ -44,14 +65,39 @@ def file_of_the_tree(app, env, node, contnode):
     name = path.relative_to(TREE).as_posix()
     linked.add(name)
     up = "../" * node["refdoc"].count("/")
-    return nodes.reference("", "", contnode, internal=True, refuri=f"{up}tree/{name}.txt")
+    return nodes.reference("", "", contnode, internal=True, refuri=f"{up}tree/{copy_of(name)}")
+
+
+def rendered(page, pictures):
+    """A page of Markdown as HTML. Links lead where the site has a copy, others are words; adds `pictures`."""
+    def link(match):
+        label, target = match[1], match[2].partition("#")[0]
+        if "://" in target:
+            return match[0]
+        path = (page.parent / target).resolve()
+        if match[0].startswith("!") and path.is_file():
+            pictures.add(path.relative_to(TREE).as_posix())
+            return match[0]
+        name = path.relative_to(TREE).as_posix() if TREE in path.parents else ""
+        return f"[{label}]({copy_of(target)})" if name in linked else label
+
+    text = re.sub(r"!?\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)]*)\)", link, page.read_text())
+    title = re.search(r"^# (.*)$", text, re.MULTILINE)
+    return PAGE.format(title=html.escape(title[1] if title else page.name), body=MarkdownIt("commonmark").enable("table").render(text))
 
 
 def copy_linked(app, exception):
+    tree, pictures = pathlib.Path(app.outdir) / "tree", set()
     for name in linked if exception is None else ():
-        copy = pathlib.Path(app.outdir) / "tree" / f"{name}.txt"
+        copy = tree / copy_of(name)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(TREE / name, copy)
+        if name.endswith(".md"):
+            copy.write_text(rendered(TREE / name, pictures))
+        else:
+            shutil.copyfile(TREE / name, copy)
+    for name in pictures:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(TREE / name, tree / name)
 
 
 def join_scripts(app, exception):
