@@ -153,7 +153,7 @@ TEST(Collectives, RunInTheSecondaryGroup) {
     Cluster cluster(test::node_sizes().back(), partition);
     const Context context{cluster.groups, *cluster.groups.secondary, cluster.recorder,
                           test::device()};
-    const AllGatherPlan plan{Parts::dense(kCount), Dtype::bf16, {}, 1, {"weights_secondary", ""}};
+    const AllGatherPlan plan{Parts::dense(kCount), Dtype::bf16, {}, 1, "weights_secondary"};
     const auto planned = plan_all_gather("flat", context, plan);
     const auto full = test::run(*planned, plan, partition, cluster.rank(), Dtype::bf16);
     for (int member = 0; member < partition; ++member) {
