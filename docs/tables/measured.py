@@ -96,7 +96,7 @@ def beside_fsdp2(programs, link=None):
     """Milliseconds of a step, memory, and the bytes of a step that cross nodes with ZeRO-3 and with ZeRO++; `link`: which studies,
     with links to their raw data. Speed-ups are over the fastest FSDP2 without zeropp.torch."""
     head = ["model", "GPUs", "links", "FSDP2", "FSDP2 hybrid", "zeropp.torch", "ZeRO-3", "ZeRO++", "speed-up: zeropp.torch, ZeRO++", "parts of ZeRO++",
-            "GiB: faster FSDP2, ZeRO++", "GB between nodes"]
+            "GiB: faster FSDP2, ZeRO++", "GB between nodes: ZeRO-3, ZeRO++"]
     cells = []
     for model, gpus, links, name, shape, run, torch_run, parts in BESIDE_FSDP2:
         if link is not None and name not in link:
@@ -107,10 +107,10 @@ def beside_fsdp2(programs, link=None):
         of_fsdp2 = min((fastest_of(same) for same in peers if same), key=lambda row: row.times.median)
         compressed, fastest = step(rows[run]), of_fsdp2.times.median * 1e3
         speed_ups = ", ".join("-" if time is None else f"{fastest / time:.1f}x" for time in (times[2], compressed))
-        sent = [f"{rows[each][0].counted / 1e9:.2f}" for each in ("none", run) if each in rows]
+        sent = [f"{rows[each][0].counted / 1e9:.2f}" if each in rows else "-" for each in ("none", run)]
         cells.append([model if link is None else f"[{model}][{name}]", gpus, links, *("-" if time is None else f"{time:.1f}" for time in times),
                       f"{compressed:.1f}", speed_ups, parts,
-                      ", ".join(f"{row.memory / 2**30:.0f}" for row in (of_fsdp2, rows[run][0])), " to ".join(sent) if links == "sockets" else "-"])
+                      ", ".join(f"{row.memory / 2**30:.0f}" for row in (of_fsdp2, rows[run][0])), ", ".join(sent) if links == "sockets" else "-"])
     return markdown.table(head, cells, right=(3, 4, 5, 6, 7, 8, 10, 11))
 
 
