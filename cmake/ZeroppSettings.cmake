@@ -29,12 +29,6 @@ target_compile_options(zeropp_settings INTERFACE
 # GCC collects its garbage when its heap has grown to a size; where that is 512 MiB instead of 128, most sources are
 # compiled before, in four fifths of the time.
 target_compile_options(zeropp_settings INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=524288>)
-# Some 80 programs are linked with static libraries: gold takes half as long as GNU ld.
-include(CheckLinkerFlag)
-check_linker_flag(CXX -fuse-ld=gold ZEROPP_HAS_GOLD)
-if(ZEROPP_HAS_GOLD)
-  add_link_options($<$<LINK_LANGUAGE:CXX>:-fuse-ld=gold>)
-endif()
 if(ZEROPP_HOST_ARCH)
   target_compile_options(zeropp_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=${ZEROPP_HOST_ARCH}>)
 endif()
