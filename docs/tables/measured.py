@@ -20,6 +20,7 @@ STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": 
            "again": ("results/4x-NVIDIA-H200/beside-fsdp2/6.86b-bf16-gradients", "node"),
            "nodes": ("results/4x-NVIDIA-H200/fsdp2-plugin", "emulated"),
            "copies": ("results/4x-NVIDIA-H200/weight-differences/6.86b", "emulated"),
+           "seven": ("results/2x-NVIDIA-H200/fsdp2-exact/larger", "emulated"),
            "lossless": ("results/2x-NVIDIA-H200/fsdp2-exact/emulated", "emulated"),
            "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated"),
            "four-lanes": (f"{EMULATED}/1.64b-four-lanes", "emulated"), "each-part": (f"{EMULATED}/18.7b-each-part", "emulated"),
@@ -39,9 +40,10 @@ BESIDE_FSDP2 = (("1.64 B", "4", "NVLink", "nvlink", "1.64b", "qwz-qgz", "", "qwZ
                 ("18.7 B", "4", "NVLink", "four", "18.7b", "qwz-qgz", "", "qwZ, qgZ"),
                 ("18.7 B", "8", "NVLink", "eight", "18.7b", "qwz-qgz", "", "qwZ, qgZ"),
                 ("1.64 B", PAIR, "sockets", "lossless", "1.64b", "exact", "plugin-exact", "exact weights, qgZ"),
+                ("6.86 B", PAIR, "sockets", "seven", "6.86b", "exact", "plugin-exact", "exact weights, qgZ"),
                 ("1.64 B", NODES, "sockets", "nodes", "1.64b", "all", "plugin-both", "qwZ, hpZ, qgZ"),
                 ("6.86 B", NODES, "sockets", "copies", "6.86b", "differences", "", "int4 differences, qgZ"))
-OF_README = ("larger", "four", "lossless", "nodes", "copies")
+OF_README = ("larger", "four", "lossless", "seven", "nodes")
 
 
 def kept(programs, folder):

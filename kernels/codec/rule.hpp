@@ -12,8 +12,8 @@
 //                            image, with its image_scale; image_scale_of(range) is what a group
 //                            asks for, and the largest of all groups is the image's
 //   stored(range)            -> Stored; of a range that is not finite, or overflows, the NaN one
-//   encoding(stored)         -> Factors of encode; .at(place) is the one of a value in its group; where
-//                            `zeros`, the payload is zero
+//   encoding(stored)         -> Factors of encode; .at(place) is the one of a value in its group;
+//                            where `zeros`, the payload is zero
 //   Rounding                 of rounding.hpp: whether encode() takes a random word
 //   Reader                   the rule that reads its images: itself, or one that shares kernels
 //   encode(x, factor[, word])  -> code, of which the low numbers.bits bits are kept
