@@ -1,19 +1,15 @@
 """Milliseconds of a step with FSDP2, zeropp.torch, ZeRO-3 and ZeRO++, as bars: the numbers of the table beside-fsdp2."""
 
-import pathlib
-import re
-
+from page_table import page_table
 import svg
 
-PAGE = pathlib.Path(__file__).resolve().parents[1] / "results" / "beside-fsdp2.md"
 BARS = (("FSDP2", svg.QUIET), ("FSDP2 hybrid", svg.QUIET), ("zeropp.torch", svg.KEPT), ("ZeRO-3", svg.FULL), ("ZeRO++", svg.CODED))
 LEFT, WIDTH, BAR, GROUP = 240, 350, 16, 66
 
 
 def rows():
     """(what was trained, its times as (name, time, colour)) of each row of the table of steps."""
-    table = re.search(r"<!-- table: steps -->(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL)[1].strip().splitlines()
-    head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    head, lines = page_table("docs/results/beside-fsdp2.md", "steps")
     for cells in lines:
         row = dict(zip(head, cells))
         times = [(name, float(row[name]), colour) for name, colour in BARS if row[name] != "-"]

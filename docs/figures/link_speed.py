@@ -1,20 +1,17 @@
 """Milliseconds of a step over the rate of links between nodes, planned and measured: the table link-speed."""
 
 import math
-import pathlib
-import re
 
+from page_table import page_table
 import svg
 
-PAGE = pathlib.Path(__file__).resolve().parents[1] / "howto" / "planning-times.md"
 COLOURS = {"ZeRO-3": svg.FULL, "ZeRO++": svg.CODED}
 LEFT, TOP, WIDTH, HEIGHT, GAP = 62, 76, 200, 210, 44
 
 
 def curves():
     """By model and setting: planned (rate, milliseconds), and the measured one."""
-    table = re.search(r"<!-- table: link-speed -->(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL)[1].strip().splitlines()
-    head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    head, lines = page_table("docs/howto/planning-times.md", "link-speed")
     found = {}
     for column, name in enumerate(head[1:], 1):
         points = [(float(cells[0].split(",")[0]), float(cells[column].replace(",", ""))) for cells in lines]

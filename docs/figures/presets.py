@@ -1,11 +1,10 @@
 """Held-out loss over the bytes between nodes: the presets of README, each with its 95 % interval."""
 
-import pathlib
 import re
 
+from page_table import page_table
 import svg
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "README.md"
 COLOURS = {"equal": svg.KEPT, "equivalent": svg.KEPT, "worse": svg.CODED}
 MARGIN = 0.005  # nats: within it a preset is equivalent
 LEFT, TOP, WIDTH, HEIGHT = 88, 60, 640, 240
@@ -14,9 +13,7 @@ LEAST, MOST, WIDEST = -0.006, 0.008, 60  # nats; per cent
 
 def rows():
     """(name, per cent of the bytes, loss, ends of its interval, verdict) of each preset; an exact one has no interval."""
-    table = re.search(r"<!-- table: presets -->(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL)[1].strip().splitlines()[2:]
-    for line in table:
-        name, share, loss, interval, verdict = (cell.strip() for cell in line.strip("|").split("|"))
+    for name, share, loss, interval, verdict in page_table("README.md", "presets")[1]:
         ends = [float(end) for end in interval.split(" to ")] if " to " in interval else [0, 0]
         yield re.match(r"\[(.*?)\]", name)[1], float(share.rstrip("%")), float(loss), ends, verdict
 

@@ -11,7 +11,7 @@ from source_tree import SOURCE
 
 DOCS = SOURCE / "docs"
 COLUMNS, LINES = 120, 120  # two screens of 60
-NO_SCRIPT = {"svg", "nodes"}  # what the scripts share
+NO_SCRIPT = {"svg", "nodes", "page_table"}  # what the scripts share
 OTHERS = {"There are not enough slots available in the system"}  # Open MPI's
 
 
