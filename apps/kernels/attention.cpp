@@ -20,7 +20,11 @@ constexpr double kBackwardProducts = 5;
 
 AttentionShape shape_of(const Block& block) {
   const BlockShape& s = block.shape;
-  return {.sequences = s.sequences, .length = s.length, .heads = s.heads, .hidden = s.hidden};
+  return {.sequences = s.sequences,
+          .length = s.length,
+          .heads = s.heads,
+          .kv_heads = s.heads,
+          .head_width = s.hidden / s.heads};
 }
 
 struct Inputs {
@@ -36,7 +40,7 @@ struct Inputs {
   }
   [[nodiscard]] double operations(double products) const {
     const auto t = static_cast<double>(shape.length);
-    return products * t * (t + 1) * static_cast<double>(shape.sequences * shape.hidden);
+    return products * t * (t + 1) * static_cast<double>(shape.sequences * shape.queries());
   }
 
   AttentionShape shape;
@@ -51,8 +55,8 @@ class Head {
  public:
   Head(const Inputs& in, std::size_t sequence, std::size_t head)
       : t_(in.shape.length),
-        width_(in.shape.head_width()),
-        hidden_(in.shape.hidden),
+        width_(in.shape.head_width),
+        hidden_(in.shape.queries()),
         first_row_(sequence * t_),
         first_column_(head * width_),
         scale_(1 / std::sqrt(static_cast<double>(width_))) {
@@ -166,7 +170,7 @@ enum Slot : std::size_t { kQkv, kY, kSaved, kSpace, kDy, kDQkv };
 
 Problem forward_of(const Block& block, const ComputeDevice& device) {
   const Inputs in(block, block.activation(device));
-  const std::size_t hidden = in.shape.hidden;
+  const std::size_t hidden = in.shape.queries();
   return {
       .work = {.read = in.bytes_of(3 * hidden),
                .written = in.bytes_of(hidden),
@@ -197,7 +201,7 @@ Problem forward_of(const Block& block, const ComputeDevice& device) {
 Problem backward_of(const Block& block, const ComputeDevice& device) {
   Problem problem = forward_of(block, device);
   const Inputs in(block, block.activation(device));
-  const std::size_t hidden = in.shape.hidden;
+  const std::size_t hidden = in.shape.queries();
   problem.work.read = in.bytes_of(5 * hidden);
   problem.work.written = in.bytes_of(3 * hidden);
   problem.work.operations = in.operations(kBackwardProducts);

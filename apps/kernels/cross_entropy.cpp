@@ -80,7 +80,7 @@ Problem loss_of(const Block& block, const ComputeDevice& device) {
           .bind = [in](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
             return [&set, in, ops = on.nn](StreamHandle stream) {
               ops->cross_entropy({.stream = stream, .workspace = {}}, in.rows, in.vocab, in.stride,
-                                 static_cast<const std::int32_t*>(set[1].data), in.rows, true,
+                                 static_cast<const std::int32_t*>(set[1].data), true,
                                  /*loss_scale=*/1.0F, set[0], set[2]);
             };
           },

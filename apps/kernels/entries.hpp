@@ -29,13 +29,20 @@ extern const Kernel add;
 // embedding.cpp
 extern const Kernel embedding_forward;
 extern const Kernel embedding_backward;
-// layernorm.cpp
+// norm.cpp
 extern const Kernel layernorm_forward;
 extern const Kernel layernorm_backward;
+extern const Kernel rmsnorm_forward;
+extern const Kernel rmsnorm_backward;
 // linear.cpp
 extern const Kernel linear_forward;
 extern const Kernel linear_gelu_forward;
 extern const Kernel linear_backward;
+// swiglu.cpp
+extern const Kernel swiglu_forward;
+extern const Kernel swiglu_backward;
+// rotary.cpp
+extern const Kernel rotary;
 // attention.cpp
 extern const Kernel attention_forward;
 extern const Kernel attention_backward;

@@ -38,10 +38,12 @@ void take_sizes(model::Options& model, const model::Options& named,
   take("zeropp.model.num_layers", &model::Options::num_layers);
   take("zeropp.model.hidden_size", &model::Options::hidden_size);
   take("zeropp.model.num_attention_heads", &model::Options::num_attention_heads);
+  take("zeropp.model.num_key_value_heads", &model::Options::num_key_value_heads);
+  take("zeropp.model.head_dim", &model::Options::head_dim);
+  take("zeropp.model.ffn_hidden_size", &model::Options::ffn_hidden_size);
   take("zeropp.model.seq_length", &model::Options::seq_length);
   take("zeropp.model.vocab_size", &model::Options::vocab_size);
   take("zeropp.model.tied_head", &model::Options::tied_head);
-  model.mlp_width = named.mlp_width;
 }
 
 void require_sizes(const Job& job, const std::vector<config::Option>& given) {
@@ -81,7 +83,7 @@ void take_model(Job& job, const std::vector<config::Option>& given) {
   log::info(read.note);
   if (!read.warning.empty()) log::warn(read.warning);
   if (!config::is_given(given, "zeropp.model.hidden_size")) return;
-  model.mlp_width = 0;
+  model.ffn_hidden_size = 0;
   log::warn(
       fmt::format("--hidden-size {} replaces the width of {}: blocks are a GPT's of that "
                   "width, and their parameters are not counted from the file",

@@ -32,7 +32,7 @@ std::size_t fused_attention_workspace(const AttentionShape& shape) {
     return shape.heads * shape.length * shape.length * size_of(Dtype::bf16) + of_sequence +
            aligned(of_sequence) + kFrontEnd + kSmallArrays;
   }
-  return rows * shape.hidden * sizeof(float) + shape.sequences * of_sequence + kFrontEnd +
+  return rows * shape.queries() * sizeof(float) + shape.sequences * of_sequence + kFrontEnd +
          kSmallArrays;
 }
 
@@ -62,10 +62,10 @@ std::size_t embedding_workspace(const EmbeddingShape& shape) {
 
 std::size_t logits_stride(std::size_t vocab) { return ceil_div(vocab, 64) * 64; }
 
-std::size_t layernorm_shares(std::size_t rows) { return std::min(rows, kMultiprocessors); }
+std::size_t norm_shares(std::size_t rows) { return std::min(rows, kMultiprocessors); }
 
-std::size_t layernorm_workspace(std::size_t rows, std::size_t hidden) {
-  return 2 * layernorm_shares(rows) * hidden;
+std::size_t norm_workspace(std::size_t rows, std::size_t hidden) {
+  return 2 * norm_shares(rows) * hidden;
 }
 
 std::size_t column_groups(std::size_t rows, std::size_t columns) {
@@ -98,7 +98,7 @@ std::size_t product_attention_workspace(const AttentionShape& shape, Dtype compu
 }
 
 bool may_fuse_attention(const AttentionShape& shape, Dtype compute) {
-  return size_of(compute) == 2 && shape.head_width() % 8 == 0 && shape.length > 1;
+  return size_of(compute) == 2 && shape.head_width % 8 == 0 && shape.length > 1;
 }
 
 std::size_t fused_attention_saved(const AttentionShape& shape) {
@@ -110,7 +110,7 @@ const NnSizes& planned() {
       .activation_dtype = [](Dtype compute) { return compute; },
       .logits_stride = logits_stride,
       .embedding_workspace = embedding_workspace,
-      .layernorm_workspace = layernorm_workspace,
+      .norm_workspace = norm_workspace,
       .linear_workspace = linear_workspace,
       .attention_saved_bytes = attention_saved_bytes,
       .attention_workspace = attention_workspace,

@@ -18,11 +18,11 @@ inline constexpr std::size_t kProductWorkspace = std::size_t{32} << 20U;
 /// whatever the vocabulary.
 std::size_t logits_stride(std::size_t vocab);
 
-/// Shares of the sums over rows that layer normalisation's gradients are: one for each
+/// Shares of the sums over rows that a norm's gradients are: one for each
 /// multiprocessor of a Hopper.
-std::size_t layernorm_shares(std::size_t rows);
+std::size_t norm_shares(std::size_t rows);
 /// Elements.
-std::size_t layernorm_workspace(std::size_t rows, std::size_t hidden);
+std::size_t norm_workspace(std::size_t rows, std::size_t hidden);
 
 /// Rows that a block of the sums of columns reads at once: warps, and rows in flight of each.
 inline constexpr unsigned kColumnWarps = 8;

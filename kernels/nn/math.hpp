@@ -56,4 +56,15 @@ struct Gelu {
   }
 };
 
+/// silu(x) = x s, s = 1 / (1 + e^-x) (Elfwing et al., arXiv 1702.03118).
+struct Silu {
+  ZEROPP_HD static float value(float x) { return x * (1.0F / (1.0F + fast_exp(-x))); }
+  /// s + x s (1 - s), where 1 - s = e^-x s has no cancellation.
+  ZEROPP_HD static float derivative(float x) {
+    const float e = fast_exp(-x);
+    const float s = 1.0F / (1.0F + e);
+    return std::fma(x, s * (e * s), s);
+  }
+};
+
 }  // namespace zeropp::nn

@@ -1,4 +1,4 @@
-// Memory that the operations of the GPT (nn_ops.hpp) need, by their shapes: pure functions for each
+// Memory that the operations of a decoder (nn_ops.hpp) need, by their shapes: pure functions for each
 // back end, which also answer on a machine without it.
 #pragma once
 
@@ -17,6 +17,13 @@ struct EmbeddingShape {
   std::size_t hidden = 0;
 };
 
+/// Rows of `hidden` values that are normalised each by itself.
+struct NormShape {
+  std::size_t rows = 0;
+  std::size_t hidden = 0;
+  float epsilon = 1e-5F;
+};
+
 /// y [rows, out] from x [rows, in]; rows of y, of its gradient and of a residual lie out_stride
 /// elements apart (0: out).
 struct LinearShape {
@@ -28,21 +35,32 @@ struct LinearShape {
   [[nodiscard]] std::size_t stride() const { return out_stride == 0 ? out : out_stride; }
 };
 
-/// `hidden` is heads * width of a head. A back end with several kinds of attention decides for one
-/// by `longest`, the length of the longest sequences of this use (0: `length`), so that shorter
-/// sequences are treated the same. `causal`: a token attends to itself and those before it, else to
-/// all of its sequence. `deterministic`: backward gives the same bits in every run, also where a
-/// back end has a faster one that does not; the workspace is that of the one that runs.
+/// Causal attention: a token attends to itself and those before it. Query head h reads the keys and
+/// values of head h / (heads / kv_heads) (grouped queries, Ainslie et al., arXiv 2305.13245);
+/// kv_heads divides heads. A row of qkv has the queries of all heads, then the keys and then the
+/// values of all kv_heads, each head `head_width` columns.
+///
+/// A back end with several kinds of attention decides for one by `longest`, the length of the
+/// longest sequences of this use (0: `length`), so that shorter sequences are treated the same.
+/// `deterministic`: backward gives the same bits in every run, also where a back end has a faster
+/// one that does not; the workspace is that of the one that runs.
 struct AttentionShape {
   std::size_t sequences = 0;
   std::size_t length = 0;
   std::size_t heads = 0;
-  std::size_t hidden = 0;
+  std::size_t kv_heads = 0;
+  std::size_t head_width = 0;
   std::size_t longest = 0;
-  bool causal = true;
   bool deterministic = false;
 
-  [[nodiscard]] std::size_t head_width() const { return hidden / heads; }
+  [[nodiscard]] std::size_t rows() const { return sequences * length; }
+  /// Columns of the queries, and of the output.
+  [[nodiscard]] std::size_t queries() const { return heads * head_width; }
+  /// Columns of the keys, and of the values.
+  [[nodiscard]] std::size_t keys() const { return kv_heads * head_width; }
+  [[nodiscard]] std::size_t qkv() const { return queries() + 2 * keys(); }
+  /// Query heads that read the same keys.
+  [[nodiscard]] std::size_t group() const { return heads / kv_heads; }
 };
 
 /// No size grows when a shape has fewer rows, sequences or a smaller length. Workspaces are counted
@@ -53,7 +71,7 @@ struct NnSizes {
   /// Elements from one row of logits to the next, >= vocab.
   std::size_t (*logits_stride)(std::size_t vocab);
   std::size_t (*embedding_workspace)(const EmbeddingShape&);
-  std::size_t (*layernorm_workspace)(std::size_t rows, std::size_t hidden);
+  std::size_t (*norm_workspace)(std::size_t rows, std::size_t hidden);
   std::size_t (*linear_workspace)(const LinearShape&, Dtype compute);
   /// Bytes to keep from attention_forward to attention_backward.
   std::size_t (*attention_saved_bytes)(const AttentionShape&, Dtype compute);

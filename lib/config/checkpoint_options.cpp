@@ -4,7 +4,7 @@ namespace zeropp::config {
 
 void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
   const auto saves = [&c] { return !c.checkpoint.save.empty(); };
-  const auto gpt = [&c] { return c.model.name == "gpt"; };
+  const auto transformer = [&c] { return model::is_transformer(c.model); };
   table.insert(
       table.end(),
       {{.path = "zeropp.checkpoint.save",
@@ -22,18 +22,18 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.checkpoint.weights",
         .flag = "--load-weights",
         .field = &c.checkpoint.weights,
-        .help = "model.safetensors of GPT-2 that the run begins with, where there is no checkpoint "
-                "to resume from; empty: initial weights by the seed",
-        .in_effect = gpt,
-        .effect_needs = "zeropp.model.name gpt"},
+        .help = "model.safetensors of GPT-2, Llama or Qwen2 that the run begins with, where there is no "
+                "checkpoint to resume from; empty: initial weights by the seed",
+        .in_effect = transformer,
+        .effect_needs = "a transformer as zeropp.model.name"},
        {.path = "zero_optimization.stage3_gather_16bit_weights_on_model_save",
         .flag = "--gather-weights-on-save",
         .other_flags = {"--zero3_save_16bit_model"},
         .field = &c.checkpoint.gather_weights,
-        .help = "Write the weights into one file of each checkpoint too, for transformers, as "
-                "GPT-2's, in the type that is computed in (at any stage)",
-        .in_effect = [=] { return saves() && gpt(); },
-        .effect_needs = "zeropp.checkpoint.save and zeropp.model.name gpt",
+        .help = "Write the weights into one file of each checkpoint too, as transformers has "
+                "them, in the type that is computed in (at any stage)",
+        .in_effect = [=] { return saves() && transformer(); },
+        .effect_needs = "zeropp.checkpoint.save and a transformer as zeropp.model.name",
         .automatic = keep_default},
        {.path = "zeropp.checkpoint.interval",
         .flag = "--save-interval",

@@ -12,7 +12,12 @@ struct Options {
   std::size_t num_layers = 2;
   std::size_t hidden_size = 64;
   std::size_t num_attention_heads = 4;
-  std::size_t mlp_width = 0;  ///< 0: four times hidden_size. Plans alone set it, no option
+  std::size_t num_key_value_heads = 0;  ///< 0: num_attention_heads
+  std::size_t head_dim = 0;             ///< 0: hidden_size / num_attention_heads
+  std::size_t ffn_hidden_size = 0;      ///< 0: what the model has (ffn_width())
+  bool add_qkv_bias = false;            ///< of the model llama; gpt has all biases
+  double rope_theta = 10000.0;          ///< of the model llama
+  double norm_eps = 1e-5;
   std::size_t seq_length = 64;
   std::size_t vocab_size = 0;          ///< 0: the token source's
   bool tied_head = true;               ///< the head reads the token embedding again
@@ -21,9 +26,57 @@ struct Options {
   bool cpu_checkpointing = false;      ///< these inputs wait for backward on the host
 };
 
-/// Width of the MLP of a block.
-inline std::size_t mlp_width(const Options& options) {
-  return options.mlp_width > 0 ? options.mlp_width : 4 * options.hidden_size;
+/// Parts in which one decoder differs from another.
+struct Parts {
+  bool rms_norm = false;   ///< RMS normalisation; else layer normalisation
+  bool gated_mlp = false;  ///< SwiGLU; else GELU
+  bool rotary = false;     ///< rotary positions; else a table of positions
+  bool qkv_bias = true;
+  bool other_biases = true;  ///< of attention's output and of the MLP
+};
+
+/// Whether the model has blocks with attention heads, and an output head: the options of these have
+/// no effect on `quadratic`.
+inline bool is_transformer(const Options& options) { return options.name != "quadratic"; }
+/// Llama (Touvron et al., arXiv 2302.13971) and, with add_qkv_bias, Qwen2 (arXiv 2407.10671).
+inline bool is_llama(const Options& options) { return options.name == "llama"; }
+
+inline Parts parts_of(const Options& options) {
+  if (!is_llama(options)) return {};
+  return {.rms_norm = true,
+          .gated_mlp = true,
+          .rotary = true,
+          .qkv_bias = options.add_qkv_bias,
+          .other_biases = false};
+}
+
+inline std::size_t kv_heads(const Options& options) {
+  return options.num_key_value_heads > 0 ? options.num_key_value_heads
+                                         : options.num_attention_heads;
+}
+inline std::size_t head_width(const Options& options) {
+  return options.head_dim > 0 ? options.head_dim
+                              : options.hidden_size / options.num_attention_heads;
+}
+/// Columns of a block's queries.
+inline std::size_t query_width(const Options& options) {
+  return options.num_attention_heads * head_width(options);
+}
+/// Columns of queries, keys and values.
+inline std::size_t qkv_width(const Options& options) {
+  return query_width(options) + 2 * kv_heads(options) * head_width(options);
+}
+/// Width of a block's MLP: by default four times the hidden size, of a gated one 8/3 times, up to
+/// the next multiple of 256, as Llama has it.
+inline std::size_t ffn_width(const Options& options) {
+  if (options.ffn_hidden_size > 0) return options.ffn_hidden_size;
+  if (!parts_of(options).gated_mlp) return 4 * options.hidden_size;
+  constexpr std::size_t kMultiple = 256;
+  return (8 * options.hidden_size + 3 * kMultiple - 1) / (3 * kMultiple) * kMultiple;
+}
+/// Columns that the MLP's first matrix makes: gate and up, of a gated one.
+inline std::size_t fc_width(const Options& options) {
+  return (parts_of(options).gated_mlp ? 2 : 1) * ffn_width(options);
 }
 
 /// Whether a block keeps its input alone.
@@ -51,9 +104,5 @@ inline std::optional<std::size_t> turn_of(const Options& options, std::size_t bl
       offloaded_inputs(options) > 0 && block < options.num_layers && recomputes(options, block);
   return takes_turns ? std::optional(block / options.recompute_interval) : std::nullopt;
 }
-
-/// Whether the model has blocks with attention heads, and an output head: `quadratic` does not read
-/// num_attention_heads, tied_head, recompute_activations, recompute_interval and cpu_checkpointing.
-inline bool is_transformer(const Options& options) { return options.name != "quadratic"; }
 
 }  // namespace zeropp::model

@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/model/encoder.hpp"
-#include "lib/model/gpt.hpp"
 #include "lib/model/quadratic.hpp"
+#include "lib/model/transformer.hpp"
 
 namespace zeropp::model {
 
@@ -27,34 +26,28 @@ struct Entry {
                                          std::size_t micro_batch);
 };
 
-/// Makes a model that needs these arguments alone.
-template <class Model>
-std::unique_ptr<zero::UnitModel> make(const Options& options, const Context& context) {
-  return std::make_unique<Model>(options, context);
+std::unique_ptr<zero::UnitModel> make_transformer(const Options& options, const Context& context) {
+  return std::make_unique<Transformer>(options, context);
 }
 
-template <class Model>
-Description describe(const Options& options, const Sizing& given) {
-  Sizing sizing = given;
-  sizing.vocab_size = Model::effective_vocab_size(given.vocab_size);
-  const std::size_t vocab = sizing.vocab_size;
-  return {.units = transformer_units(options, vocab),
+Description describe_transformer(const Options& options, const Sizing& sizing) {
+  return {.units = transformer_units(options, sizing.vocab_size),
           .layers = transformer_layers(options),
-          .flops_per_token = transformer_flops_per_token(options, vocab),
-          .hardware_flops_per_token = transformer_hardware_flops_per_token(options, vocab),
-          .memory = transformer_bytes(options, sizing, Model::kCausal),
+          .flops_per_token = transformer_flops_per_token(options, sizing.vocab_size),
+          .hardware_flops_per_token =
+              transformer_hardware_flops_per_token(options, sizing.vocab_size),
+          .memory = transformer_bytes(options, sizing),
           .offloaded_memory = transformer_offloaded_bytes(options, sizing)};
+}
+
+std::vector<LayerFlops> transformer_flops(const Options& options, std::size_t vocab_size,
+                                          std::size_t /*micro_batch*/) {
+  return transformer_layer_flops(options, vocab_size);
 }
 
 std::vector<std::size_t> quadratic_sizes(const Options& options) {
   std::vector<std::size_t> sizes(options.num_layers, options.hidden_size);
   return sizes;
-}
-
-template <class Model>
-std::vector<LayerFlops> layer_flops_of(const Options& options, std::size_t vocab_size,
-                                       std::size_t) {
-  return transformer_layer_flops(options, Model::effective_vocab_size(vocab_size));
 }
 
 void require_host(const Context& context) {
@@ -63,8 +56,8 @@ void require_host(const Context& context) {
 }
 
 const Entry kModels[] = {
-    {"encoder", make<Encoder>, describe<Encoder>, layer_flops_of<Encoder>},
-    {"gpt", make<Gpt>, describe<Gpt>, layer_flops_of<Gpt>},
+    {"gpt", make_transformer, describe_transformer, transformer_flops},
+    {"llama", make_transformer, describe_transformer, transformer_flops},
     // num_layers units of hidden_size parameters
     {"quadratic",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
@@ -127,11 +120,25 @@ void validate(const Options& options) {
       throw Error(ExitCode::usage, fmt::format("{} is 0: give a positive number", flag));
     }
   }
-  if (is_transformer(options) && options.hidden_size % options.num_attention_heads != 0) {
+  if (!is_transformer(options)) return;
+  if (options.num_attention_heads % kv_heads(options) != 0) {
+    throw Error(ExitCode::usage,
+                fmt::format("zeropp.model.num_attention_heads {} is not a multiple of "
+                            "zeropp.model.num_key_value_heads {}: give a number of key-value heads "
+                            "that divides it",
+                            options.num_attention_heads, options.num_key_value_heads));
+  }
+  if (is_llama(options) && head_width(options) % 2 != 0) {
+    throw Error(ExitCode::usage,
+                fmt::format("heads are {} wide, and rotary positions turn pairs of values: give an "
+                            "even --head-dim",
+                            head_width(options)));
+  }
+  if (options.head_dim == 0 && options.hidden_size % options.num_attention_heads != 0) {
     throw Error(ExitCode::usage,
                 fmt::format("zeropp.model.hidden_size {} is not a multiple of "
                             "zeropp.model.num_attention_heads {}: give a number of heads that "
-                            "divides it",
+                            "divides it, or --head-dim",
                             options.hidden_size, options.num_attention_heads));
   }
 }

@@ -14,31 +14,43 @@ namespace zeropp::model {
 namespace {
 using Category = trace::Timers::Category;
 
+void require_in_vocabulary(std::span<const std::int32_t> tokens, std::size_t vocab) {
+  const auto outside = std::find_if(tokens.begin(), tokens.end(), [vocab](std::int32_t token) {
+    return token < 0 || static_cast<std::size_t>(token) >= vocab;
+  });
+  if (outside == tokens.end()) return;
+  throw Error(
+      ExitCode::usage,
+      fmt::format("token {} is outside the model's vocabulary of {}: give a larger --vocab-size",
+                  *outside, vocab));
+}
+
 }  // namespace
 
-Transformer::Transformer(const Options& options, const Context& context, bool causal)
+Transformer::Transformer(const Options& options, const Context& context)
     : options_(representable(options, context.sizing())),
+      parts_(parts_of(options)),
       micro_batch_(context.micro_batch),
       vocab_(context.vocab_size),
-      causal_(causal),
       ops_(*context.device.nn),
       memory_ops_(*context.device.memory_ops),
       timers_(context.timers),
       products_(context.timers),
       deterministic_(context.deterministic),
       autotune_(context.autotune),
+      places_(options),
       units_(transformer_units(options, vocab_)),
       layers_(transformer_layers(options)),
-      activations_(options, context, causal),
+      activations_(options, context),
       kept_inputs_(options, activations_.residual, context.device),
       input_(context.micro_batch * options.seq_length, context.device),
-      workspace_(workspace_elements(options, context.sizing(), causal) * sizeof(float),
+      workspace_(workspace_elements(options, context.sizing()) * sizeof(float),
                  context.device.memory),
       loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)),
-      predicted_bytes_(transformer_bytes(options, context.sizing(), causal)),
+      predicted_bytes_(transformer_bytes(options, context.sizing())),
       predicted_offloaded_bytes_(transformer_offloaded_bytes(options, context.sizing())),
       kernels_(fmt::format("attention={}{}",
-                           ops_.attention_name(largest_attention(options, context.sizing(), causal),
+                           ops_.attention_name(largest_attention(options, context.sizing()),
                                                context.compute),
                            context.autotune ? ", products=tuned" : "")) {}
 
@@ -52,7 +64,7 @@ std::vector<zero::MemoryReport> Transformer::offloaded_memory() const {
   return {{"offloaded_activations", predicted_offloaded_bytes_, kept_inputs_.bytes()}};
 }
 
-void Transformer::require_fits(const zero::Batch& batch) const {
+void Transformer::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
   const std::size_t rows = batch.sequences * batch.length;
   if (rows == 0 || batch.sequences > micro_batch_ || batch.length > options_.seq_length ||
       batch.tokens.size() != rows || batch.targets.size() != rows) {
@@ -61,25 +73,11 @@ void Transformer::require_fits(const zero::Batch& batch) const {
                             "give a larger --micro-batch-size or --seq-length",
                             batch.sequences, batch.length, micro_batch_, options_.seq_length));
   }
-}
-
-void Transformer::require_in_vocabulary(std::span<const std::int32_t> tokens, std::size_t vocab) {
-  const auto outside = std::find_if(tokens.begin(), tokens.end(), [vocab](std::int32_t token) {
-    return token < 0 || static_cast<std::size_t>(token) >= vocab;
-  });
-  if (outside == tokens.end()) return;
-  throw Error(
-      ExitCode::usage,
-      fmt::format("token {} is outside the model's vocabulary of {}: give a larger --vocab-size",
-                  *outside, vocab));
-}
-
-void Transformer::load(const zero::Batch& batch, std::size_t counted, bool train,
-                       StreamHandle stream) {
+  require_in_vocabulary(batch.tokens, vocab_);
+  require_in_vocabulary(batch.targets, vocab_);
   input_.load(batch.tokens, batch.targets, stream);
   sequences_ = batch.sequences;
   length_ = batch.length;
-  counted_ = counted;
   train_ = train;
   loss_scale_ = batch.loss_scale;
 }
@@ -98,8 +96,8 @@ void Transformer::forward(std::size_t layer, std::span<const ConstView> weights,
   if (layer == 0) {
     kept_inputs_.await(0, stream);
     ops_.embedding_forward(
-        context, embedding(), input_.tokens(), tensor_of(units_[0], weights[0], kTokenTable),
-        tensor_of(units_[0], weights[0], kPositionTable), activations_.residual.front());
+        context, embedding(), input_.tokens(), tensor(0, weights[0], kTokenTable),
+        tensor(0, weights[0], kPositionTable), activations_.residual.front());
   } else if (layer <= options_.num_layers) {
     forward_block(context, layer - 1, weights[0]);
   } else {
@@ -112,11 +110,11 @@ void Transformer::backward(std::size_t layer, std::span<const ConstView> weights
   const trace::Timers::Scope scope(timers_, Category::nn);
   const nn::NnContext context = on(stream);
   if (layer == 0) {
-    const View d_tokens = tensor_of(units_[0], gradients[0].values, kTokenTable);
-    const View d_positions = tensor_of(units_[0], gradients[0].values, kPositionTable);
+    const View d_tokens = tensor(0, gradients[0].values, kTokenTable);
+    const View d_positions = tensor(0, gradients[0].values, kPositionTable);
     if (gradients[0].fresh) {
       memory_ops_.clear(d_tokens, stream);
-      memory_ops_.clear(d_positions, stream);
+      if (places_.has(kPositionTable)) memory_ops_.clear(d_positions, stream);
     }
     ops_.embedding_backward(context, embedding(), input_.tokens(), activations_.d_residual,
                             d_tokens, d_positions);
@@ -129,23 +127,28 @@ void Transformer::backward(std::size_t layer, std::span<const ConstView> weights
 
 void Transformer::fill(const nn::NnContext& context, std::size_t block, ConstView weights) {
   const std::size_t hidden = options_.hidden_size;
-  const std::size_t wide = mlp_width(options_);
   BlockActivations& a = activations_.inside(block);
   const View input = activations_.residual[block];
-  const auto w = [&](BlockTensor tensor) { return tensor_of(units_[block + 1], weights, tensor); };
+  const auto w = [&](Role role) { return tensor(block + 1, weights, role); };
 
-  ops_.layernorm_forward(context, rows(), hidden, input, w(kLn1Weight), w(kLn1Bias), a.ln_1,
-                         a.ln_1_mean, a.ln_1_rstd);
-  ops_.linear_forward(context, linear(hidden, 3 * hidden), a.ln_1, w(kQkvWeight), w(kQkvBias), {},
-                      a.qkv);
+  ops_.norm_forward(context, norm(), input, w(kLn1Weight), w(kLn1Bias), a.ln_1, a.ln_1_mean,
+                    a.ln_1_rstd);
+  ops_.linear_forward(context, linear(hidden, qkv_width(options_)), a.ln_1, w(kQkvWeight),
+                      w(kQkvBias), {}, a.qkv);
+  if (parts_.rotary) ops_.rotary(context, attention(), activations_.angles, false, a.qkv);
   ops_.attention_forward(context, attention(), a.qkv, a.attention_saved, a.attention);
-  ops_.linear_forward(context, linear(hidden, hidden), a.attention, w(kAttentionWeight),
-                      w(kAttentionBias), input, a.middle);
+  ops_.linear_forward(context, linear(query_width(options_), hidden), a.attention,
+                      w(kAttentionWeight), w(kAttentionBias), input, a.middle);
 
-  ops_.layernorm_forward(context, rows(), hidden, a.middle, w(kLn2Weight), w(kLn2Bias), a.ln_2,
-                         a.ln_2_mean, a.ln_2_rstd);
-  ops_.linear_gelu_forward(context, linear(hidden, wide), a.ln_2, w(kFcWeight), w(kFcBias), a.fc,
-                           a.gelu);
+  ops_.norm_forward(context, norm(), a.middle, w(kLn2Weight), w(kLn2Bias), a.ln_2, a.ln_2_mean,
+                    a.ln_2_rstd);
+  const nn::LinearShape fc = linear(hidden, fc_width(options_));
+  if (parts_.gated_mlp) {
+    ops_.linear_forward(context, fc, a.ln_2, w(kFcWeight), w(kFcBias), {}, a.fc);
+    ops_.swiglu_forward(context, rows(), ffn_width(options_), a.fc, a.activated);
+  } else {
+    ops_.linear_gelu_forward(context, fc, a.ln_2, w(kFcWeight), w(kFcBias), a.fc, a.activated);
+  }
   a.block = block;
 }
 
@@ -154,10 +157,9 @@ void Transformer::forward_block(const nn::NnContext& context, std::size_t block,
   if (train_) kept_inputs_.keep(block, context.stream);
   fill(context, block, weights);
   const BlockActivations& a = activations_.inside(block);
-  const zero::Unit& unit = units_[block + 1];
   kept_inputs_.await(block + 1, context.stream);
-  ops_.linear_forward(context, linear(mlp_width(options_), options_.hidden_size), a.gelu,
-                      tensor_of(unit, weights, kMlpWeight), tensor_of(unit, weights, kMlpBias),
+  ops_.linear_forward(context, linear(ffn_width(options_), options_.hidden_size), a.activated,
+                      tensor(block + 1, weights, kMlpWeight), tensor(block + 1, weights, kMlpBias),
                       a.middle, activations_.residual[block + 1]);
 }
 
@@ -166,7 +168,7 @@ void Transformer::forward_block(const nn::NnContext& context, std::size_t block,
 void Transformer::backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
                                  const zero::Gradient& gradient) {
   const std::size_t hidden = options_.hidden_size;
-  const std::size_t wide = mlp_width(options_);
+  const std::size_t wide = ffn_width(options_);
   const BlockActivations& a = activations_.inside(block);
   kept_inputs_.await(block, context.stream);
   if (a.block != block) {
@@ -175,65 +177,63 @@ void Transformer::backward_block(const nn::NnContext& context, std::size_t block
   }
   const TransformerActivations& shared = activations_;
   const bool add = !gradient.fresh;
-  const auto w = [&](BlockTensor tensor) { return tensor_of(units_[block + 1], weights, tensor); };
-  const auto d = [&](BlockTensor tensor) {
-    return tensor_of(units_[block + 1], gradient.values, tensor);
-  };
+  const auto w = [&](Role role) { return tensor(block + 1, weights, role); };
+  const auto d = [&](Role role) { return tensor(block + 1, gradient.values, role); };
 
-  ops_.linear_backward(context, linear(wide, hidden), shared.d_residual, a.gelu, w(kMlpWeight),
-                       a.fc, shared.d_wide, add, d(kMlpWeight), d(kMlpBias));
-  ops_.linear_backward(context, linear(hidden, wide), shared.d_wide, a.ln_2, w(kFcWeight), {},
-                       shared.d_hidden, add, d(kFcWeight), d(kFcBias));
-  ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, a.middle, w(kLn2Weight),
-                          a.ln_2_mean, a.ln_2_rstd, true, shared.d_residual, add, d(kLn2Weight),
-                          d(kLn2Bias));
+  const bool gated = parts_.gated_mlp;
+  ops_.linear_backward(context, linear(wide, hidden), shared.d_residual, a.activated, w(kMlpWeight),
+                       gated ? View{} : a.fc, shared.d_wide, add, d(kMlpWeight), d(kMlpBias));
+  if (gated) ops_.swiglu_backward(context, rows(), wide, shared.d_wide, a.fc);
+  ops_.linear_backward(context, linear(hidden, fc_width(options_)), gated ? a.fc : shared.d_wide,
+                       a.ln_2, w(kFcWeight), {}, shared.d_narrow, add, d(kFcWeight), d(kFcBias));
+  ops_.norm_backward(context, norm(), shared.d_narrow, a.middle, w(kLn2Weight), a.ln_2_mean,
+                     a.ln_2_rstd, true, shared.d_residual, add, d(kLn2Weight), d(kLn2Bias));
 
-  ops_.linear_backward(context, linear(hidden, hidden), shared.d_residual, a.attention,
-                       w(kAttentionWeight), {}, shared.d_hidden, add, d(kAttentionWeight),
-                       d(kAttentionBias));
-  ops_.attention_backward(context, attention(), shared.d_hidden, a.qkv, a.attention_saved,
+  ops_.linear_backward(context, linear(query_width(options_), hidden), shared.d_residual,
+                       a.attention, w(kAttentionWeight), {}, shared.d_narrow, add,
+                       d(kAttentionWeight), d(kAttentionBias));
+  ops_.attention_backward(context, attention(), shared.d_narrow, a.qkv, a.attention_saved,
                           a.attention, shared.d_wide);
-  ops_.linear_backward(context, linear(hidden, 3 * hidden), shared.d_wide, a.ln_1, w(kQkvWeight),
-                       {}, shared.d_hidden, add, d(kQkvWeight), d(kQkvBias));
-  ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, shared.residual[block],
-                          w(kLn1Weight), a.ln_1_mean, a.ln_1_rstd, true, shared.d_residual, add,
-                          d(kLn1Weight), d(kLn1Bias));
+  if (parts_.rotary) ops_.rotary(context, attention(), shared.angles, true, shared.d_wide);
+  ops_.linear_backward(context, linear(hidden, qkv_width(options_)), shared.d_wide, a.ln_1,
+                       w(kQkvWeight), {}, shared.d_narrow, add, d(kQkvWeight), d(kQkvBias));
+  ops_.norm_backward(context, norm(), shared.d_narrow, shared.residual[block], w(kLn1Weight),
+                     a.ln_1_mean, a.ln_1_rstd, true, shared.d_residual, add, d(kLn1Weight),
+                     d(kLn1Bias));
   kept_inputs_.release(block, context.stream);
 }
 
 void Transformer::forward_head(const nn::NnContext& context, std::span<const ConstView> weights) {
-  const std::size_t hidden = options_.hidden_size;
+  const std::size_t last = units_.size() - 1;
   const TransformerActivations& a = activations_;
   const HeadMatrix matrix = head_matrix();
-  ops_.layernorm_forward(
-      context, rows(), hidden, a.residual.back(), tensor_of(units_.back(), weights[0], kLnFWeight),
-      tensor_of(units_.back(), weights[0], kLnFBias), a.ln_f, a.ln_f_mean, a.ln_f_rstd);
+  ops_.norm_forward(context, norm(), a.residual.back(), tensor(last, weights[0], kLnFWeight),
+                    tensor(last, weights[0], kLnFBias), a.ln_f, a.ln_f_mean, a.ln_f_rstd);
   ops_.linear_forward(context, head(), a.ln_f,
-                      tensor_of(units_[matrix.unit], weights[matrix.position], matrix.tensor), {},
-                      {}, a.logits);
-  ops_.cross_entropy(context, rows(), vocab_, head().stride(), input_.targets(), counted_, train_,
+                      tensor(matrix.unit, weights[matrix.position], matrix.role), {}, {}, a.logits);
+  ops_.cross_entropy(context, rows(), vocab_, head().stride(), input_.targets(), train_,
                      loss_scale_, a.logits, a.row_loss);
-  ops_.add_mean(context, View(a.row_loss.part(0, rows())), counted_, loss_sum());
+  ops_.add_mean(context, View(a.row_loss.part(0, rows())), loss_sum());
 }
 
 void Transformer::backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
                                 std::span<const zero::Gradient> gradients) {
-  const std::size_t hidden = options_.hidden_size;
+  const std::size_t last = units_.size() - 1;
   const TransformerActivations& a = activations_;
   const HeadMatrix matrix = head_matrix();
   const zero::Gradient& d_matrix = gradients[matrix.position];
   ops_.linear_backward(context, head(), a.logits, a.ln_f,
-                       tensor_of(units_[matrix.unit], weights[matrix.position], matrix.tensor), {},
-                       a.d_hidden, !d_matrix.fresh,
-                       tensor_of(units_[matrix.unit], d_matrix.values, matrix.tensor), {});
-  if (options_.tied_head && d_matrix.fresh) {  // the rest of the embedding's unit
-    memory_ops_.clear(tensor_of(units_[0], d_matrix.values, kPositionTable), context.stream);
+                       tensor(matrix.unit, weights[matrix.position], matrix.role), {}, a.d_narrow,
+                       !d_matrix.fresh, tensor(matrix.unit, d_matrix.values, matrix.role), {});
+  if (options_.tied_head && d_matrix.fresh && places_.has(kPositionTable)) {
+    // the rest of the embedding's unit
+    memory_ops_.clear(tensor(0, d_matrix.values, kPositionTable), context.stream);
   }
-  ops_.layernorm_backward(context, rows(), hidden, a.d_hidden, a.residual.back(),
-                          tensor_of(units_.back(), weights[0], kLnFWeight), a.ln_f_mean,
-                          a.ln_f_rstd, false, a.d_residual, !gradients[0].fresh,
-                          tensor_of(units_.back(), gradients[0].values, kLnFWeight),
-                          tensor_of(units_.back(), gradients[0].values, kLnFBias));
+  ops_.norm_backward(context, norm(), a.d_narrow, a.residual.back(),
+                     tensor(last, weights[0], kLnFWeight), a.ln_f_mean, a.ln_f_rstd, false,
+                     a.d_residual, !gradients[0].fresh,
+                     tensor(last, gradients[0].values, kLnFWeight),
+                     tensor(last, gradients[0].values, kLnFBias));
 }
 
 void Transformer::take_loss(double* loss, StreamHandle stream) {

@@ -1,7 +1,6 @@
-// A transformer as a model of the ZeRO engine, with the parts of GPT-2 (Radford et al., 2019):
-// learned positions, pre-norm blocks, tanh-GELU, self-attention, a head that is tied to the token
-// embedding or its own. A model made of it (GPT, Encoder) decides which tokens it reads, which of
-// its outputs have a target, and whether a token attends to later tokens. Explicit forward and
+// A decoder as a model of the ZeRO engine: GPT-2 (Radford et al., 2019) or, with other parts, Llama
+// (Touvron et al., arXiv 2302.13971). Pre-norm blocks of causal self-attention and an MLP; every
+// token predicts the next; the head is tied to the token embedding or its own. Explicit forward and
 // backward on a back end's table of operations; it owns its activations, the caller the weights
 // (compute dtype) and gradients (fp32). It allocates when it is made and never after.
 //
@@ -11,8 +10,8 @@
 // that ran forward last, whose activations are still there. With cpu_checkpointing most of these
 // inputs are on the host in the meantime (KeptInputs).
 //
-// Units and layers: "embedding" (wte, wpe), "h.0" .. "h.<L-1>", "head" (ln_f, and lm_head when not
-// tied). A tied head is a layer of the units head and embedding. Matrices are [out, in].
+// Units and layers: "embedding" (wte, and wpe of GPT-2), "h.0" .. "h.<L-1>", "head" (ln_f, and
+// lm_head when not tied). A tied head is a layer of the units head and embedding. Matrices are [out, in].
 // Initialisation as GPT-2: normal 0.02, projections into the residual stream 0.02 / sqrt(2 L).
 #pragma once
 
@@ -45,11 +44,18 @@ class ProductTimer final : public nn::ProductObserver {
   std::optional<trace::Timers::Scope> scope_;
 };
 
-class Transformer : public zero::UnitModel {
+class Transformer final : public zero::UnitModel {
  public:
+  /// Batches hold at most context.micro_batch sequences of at most options.seq_length tokens.
+  /// `options` has passed validate(). Throws Error: sizes beyond the arithmetic, no memory.
+  Transformer(const Options& options, const Context& context);
+
   [[nodiscard]] const std::vector<zero::Unit>& units() const override { return units_; }
   [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return layers_; }
 
+  /// Copies tokens and targets. Throws Error(usage) for a batch over the limits or a token outside
+  /// the vocabulary.
+  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override;
   void forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) override;
   void backward(std::size_t layer, std::span<const ConstView> weights,
                 std::span<const zero::Gradient> gradients, StreamHandle stream) override;
@@ -64,33 +70,22 @@ class Transformer : public zero::UnitModel {
   [[nodiscard]] zero::MemoryReport memory() const override;
   [[nodiscard]] std::vector<zero::MemoryReport> offloaded_memory() const override;
 
- protected:
-  /// Batches hold at most context.micro_batch sequences of at most options.seq_length tokens.
-  /// `causal`: a token attends to itself and those before it, else to all of its sequence.
-  /// `options` has passed validate(). Throws Error: sizes beyond the arithmetic, no memory.
-  Transformer(const Options& options, const Context& context, bool causal);
-
-  /// Throws Error(usage) for a batch over the limits, or tokens (targets) that are outside the
-  /// vocabulary [0, vocab).
-  void require_fits(const zero::Batch& batch) const;
-  static void require_in_vocabulary(std::span<const std::int32_t> tokens, std::size_t vocab);
-  /// Begins a micro-batch that fits: copies its tokens and targets. A negative target does not
-  /// count; `counted` of them do, at least one.
-  void load(const zero::Batch& batch, std::size_t counted, bool train, StreamHandle stream);
-
  private:
   [[nodiscard]] std::size_t rows() const { return sequences_ * length_; }
   [[nodiscard]] nn::LinearShape linear(std::size_t in, std::size_t out) const {
     return {rows(), in, out};
   }
+  [[nodiscard]] nn::NormShape norm() const {
+    return {rows(), options_.hidden_size, static_cast<float>(options_.norm_eps)};
+  }
   [[nodiscard]] nn::AttentionShape attention() const {
-    return {sequences_,
-            length_,
-            options_.num_attention_heads,
-            options_.hidden_size,
-            options_.seq_length,
-            causal_,
-            deterministic_};
+    return {.sequences = sequences_,
+            .length = length_,
+            .heads = options_.num_attention_heads,
+            .kv_heads = kv_heads(options_),
+            .head_width = head_width(options_),
+            .longest = options_.seq_length,
+            .deterministic = deterministic_};
   }
   [[nodiscard]] nn::EmbeddingShape embedding() const {
     return {sequences_, length_, vocab_, options_.hidden_size};
@@ -116,24 +111,30 @@ class Transformer : public zero::UnitModel {
   struct HeadMatrix {
     std::size_t position;  ///< in the layer's units
     std::size_t unit;
-    std::size_t tensor;
+    Role role;
   };
   /// The token table of a tied head, else its own.
   [[nodiscard]] HeadMatrix head_matrix() const {
     return options_.tied_head ? HeadMatrix{1, 0, kTokenTable}
                               : HeadMatrix{0, units_.size() - 1, kHeadWeight};
   }
+  /// The tensor of that role in the flat buffer of unit `unit`; empty where the model has none.
+  template <class AnyView>
+  [[nodiscard]] AnyView tensor(std::size_t unit, const AnyView& flat, Role role) const {
+    return places_.tensor(units_[unit], flat, role);
+  }
 
   Options options_;
+  Parts parts_;
   std::size_t micro_batch_;
   std::size_t vocab_;
-  bool causal_;
   const nn::NnOps& ops_;
   const MemoryOps& memory_ops_;
   trace::Timers& timers_;
   ProductTimer products_;
   bool deterministic_;
   bool autotune_;
+  TensorPlaces places_;
   std::vector<zero::Unit> units_;
   std::vector<zero::Layer> layers_;
   TransformerActivations activations_;
@@ -147,7 +148,6 @@ class Transformer : public zero::UnitModel {
 
   std::size_t sequences_ = 0;  ///< of the micro-batch that began
   std::size_t length_ = 0;
-  std::size_t counted_ = 0;  ///< targets
   bool train_ = false;
   float loss_scale_ = 1.0F;
 };

@@ -1,8 +1,10 @@
 #include "lib/model/transformer_activations.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/base/checked.hpp"
+#include "lib/device/stream.hpp"
 #include "lib/model/transformer_sizes.hpp"
 
 namespace zeropp::model {
@@ -19,8 +21,7 @@ struct Part {
 
 }  // namespace
 
-TransformerActivations::TransformerActivations(const Options& options, const Context& context,
-                                               bool causal)
+TransformerActivations::TransformerActivations(const Options& options, const Context& context)
     : residual(options.num_layers + 1), blocks(activation_sets(options)) {
   const std::size_t shared = std::min<std::size_t>(recomputing_blocks(options), 1);
   std::size_t kept = shared;
@@ -31,7 +32,7 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t hidden = options.hidden_size;
   const std::size_t saved_bytes = ops.attention_saved_bytes(
-      largest_attention(options, context.sizing(), causal), context.compute);
+      largest_attention(options, context.sizing()), context.compute);
   const Dtype dtype = ops.activation_dtype(context.compute);
   std::vector<Part> parts;
   const auto matrix = [&](View& view, std::size_t columns) {
@@ -45,21 +46,28 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   for (std::size_t block = 0; block < residual.size(); ++block) {
     if (!shares(block)) matrix(residual[block], hidden);
   }
-  for (View* const view : {&ln_f, &d_residual, &d_hidden}) matrix(*view, hidden);
+  const Parts has = parts_of(options);
+  const auto statistics = [&](View& mean, View& rstd) {
+    if (!has.rms_norm) column(mean);
+    column(rstd);
+  };
+  for (View* const view : {&ln_f, &d_residual}) matrix(*view, hidden);
+  matrix(d_narrow, narrow_gradient(options));
   matrix(logits, ops.logits_stride(context.vocab_size));
   matrix(d_wide, wide_gradient(options));
-  for (View* const view : {&ln_f_mean, &ln_f_rstd, &row_loss}) column(*view);
+  statistics(ln_f_mean, ln_f_rstd);
+  column(row_loss);
+  if (has.rotary) {
+    parts.push_back({&angles, options.seq_length * head_width(options), Dtype::fp32});
+  }
   for (BlockActivations& block : blocks) {
-    for (View* const view : {&block.ln_1, &block.attention, &block.middle, &block.ln_2}) {
-      matrix(*view, hidden);
-    }
-    matrix(block.qkv, 3 * hidden);
-    matrix(block.fc, mlp_width(options));
-    matrix(block.gelu, mlp_width(options));
-    for (View* const view :
-         {&block.ln_1_mean, &block.ln_1_rstd, &block.ln_2_mean, &block.ln_2_rstd}) {
-      column(*view);
-    }
+    for (View* const view : {&block.ln_1, &block.middle, &block.ln_2}) matrix(*view, hidden);
+    matrix(block.qkv, qkv_width(options));
+    matrix(block.attention, query_width(options));
+    matrix(block.fc, fc_width(options));
+    matrix(block.activated, ffn_width(options));
+    statistics(block.ln_1_mean, block.ln_1_rstd);
+    statistics(block.ln_2_mean, block.ln_2_rstd);
     parts.push_back({&block.attention_saved, ceil_div(saved_bytes, sizeof(float)), Dtype::fp32});
   }
   std::size_t total = 0;
@@ -74,6 +82,25 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   for (std::size_t block = 0; block < residual.size(); ++block) {
     if (shares(block)) residual[block] = residual[block - kInputSlots * options.recompute_interval];
   }
+  if (has.rotary) fill_angles(options, context.device);
+}
+
+void TransformerActivations::fill_angles(const Options& options, const Device& device) {
+  const std::size_t width = head_width(options);
+  Buffer staged(angles.count * sizeof(float), device.staging());
+  auto* to = reinterpret_cast<float*>(staged.data());
+  for (std::size_t t = 0; t < options.seq_length; ++t) {
+    for (std::size_t i = 0; i < width; i += 2) {
+      const double frequency =
+          std::pow(options.rope_theta, -static_cast<double>(i) / static_cast<double>(width));
+      const double angle = static_cast<double>(t) * frequency;
+      *to++ = static_cast<float>(std::cos(angle));
+      *to++ = static_cast<float>(std::sin(angle));
+    }
+  }
+  Stream stream = device.make_stream("rotary angles");
+  device.memory_ops->copy(staged.view(angles.count, Dtype::fp32), angles, stream.handle());
+  stream.synchronize();
 }
 
 }  // namespace zeropp::model

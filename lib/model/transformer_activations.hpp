@@ -1,6 +1,7 @@
 // The memory of a transformer between forward and backward: one buffer, allocated once for the
 // largest micro-batch and reused by every micro-batch and evaluation. R = sequences * length rows,
-// C = hidden size, M = mlp_width(), V = logits_stride(vocabulary). Row-major; matrices are of the
+// C = hidden size, Q = query_width(), W = qkv_width(), F = fc_width(), M = ffn_width(),
+// V = logits_stride(vocabulary). Row-major; matrices are of the
 // back end's activation dtype, what holds one value a row is fp32.
 //
 // With recompute_activations (Chen et al., arXiv 1604.06174) a forward pass keeps only the residual
@@ -18,21 +19,23 @@
 
 namespace zeropp::model {
 
-/// Activations that a block's backward reads of its forward, but for the block's input.
+/// Activations that a block's backward reads of its forward, but for the block's input. RMS
+/// normalisation has no means: their views are empty.
 struct BlockActivations {
   View ln_1, ln_1_mean, ln_1_rstd;  ///< [R, C], [R], [R]
-  View qkv;                         ///< [R, 3C]
+  View qkv;                         ///< [R, W]
   View attention_saved;             ///< what the back end's attention keeps for backward
-  View attention;                   ///< [R, C]
+  View attention;                   ///< [R, Q]
   View middle;                      ///< [R, C] residual stream between attention and MLP
   View ln_2, ln_2_mean, ln_2_rstd;  ///< [R, C], [R], [R]
-  View fc, gelu;                    ///< [R, M]
+  View fc;                          ///< [R, F]; backward of a gated MLP leaves its gradient there
+  View activated;                   ///< [R, M]
   std::size_t block = 0;            ///< whose content this is; set by who fills it
 };
 
 struct TransformerActivations {
   /// Throws Error(environment) when there is no memory for them.
-  TransformerActivations(const Options& options, const Context& context, bool causal);
+  TransformerActivations(const Options& options, const Context& context);
 
   /// Activations of block `block`, which it may share with other blocks.
   [[nodiscard]] BlockActivations& inside(std::size_t block) { return blocks[set_of_[block]]; }
@@ -47,13 +50,18 @@ struct TransformerActivations {
   View logits;                      ///< [R, V]; after the loss their gradient
   View row_loss;                    ///< [R]
   View d_residual;                  ///< [R, C] gradient of the residual stream, from the top down
-  View d_hidden;                    ///< [R, C] gradient inside a block
-  View d_wide;                      ///< [R, max(3C, M)] gradient inside a block
+  View d_narrow;                    ///< [R, max(C, Q)] gradient inside a block
+  View d_wide;                      ///< [R, max(W, M)] gradient inside a block
+  View angles;                      ///< [T, w / 2, 2] fp32 of rotary positions, filled when made
 
   /// Bytes of the activations; in closed form activation_bytes() of transformer_sizes.hpp.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
 
  private:
+  /// cos and sin of t theta^(-2 i / w) (Su et al., arXiv 2104.09864, section 3.2.2), worked out in
+  /// fp64.
+  void fill_angles(const Options& options, const Device& device);
+
   std::vector<std::size_t> set_of_;  ///< by block
   Buffer memory_;
 };

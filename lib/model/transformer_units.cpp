@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace zeropp::model {
 
@@ -30,53 +31,109 @@ zero::Unit written_once(zero::Unit unit) {
   return unit;
 }
 
-zero::Unit block_unit(const Options& options, std::size_t block) {
-  const std::size_t hidden = options.hidden_size;
-  const std::size_t wide = mlp_width(options);
-  const float residual = kSpread / std::sqrt(2.0F * static_cast<float>(options.num_layers));
-  const std::string prefix = "h." + std::to_string(block);
-  return written_once(zero::layout_unit(
-      prefix,
-      {vector(prefix + ".ln_1.weight", hidden, 1.0F), vector(prefix + ".ln_1.bias", hidden, 0.0F),
-       matrix(prefix + ".attn.qkv.weight", 3 * hidden, hidden, kSpread),
-       vector(prefix + ".attn.qkv.bias", 3 * hidden, 0.0F),
-       matrix(prefix + ".attn.proj.weight", hidden, hidden, residual),
-       vector(prefix + ".attn.proj.bias", hidden, 0.0F),
-       vector(prefix + ".ln_2.weight", hidden, 1.0F), vector(prefix + ".ln_2.bias", hidden, 0.0F),
-       matrix(prefix + ".mlp.fc.weight", wide, hidden, kSpread),
-       vector(prefix + ".mlp.fc.bias", wide, 0.0F),
-       matrix(prefix + ".mlp.proj.weight", hidden, wide, residual),
-       vector(prefix + ".mlp.proj.bias", hidden, 0.0F)}));
+using Parameters = std::vector<std::pair<Role, zero::Tensor>>;
+
+/// Weight and, of layer normalisation, bias of a norm.
+void add_norm(Parameters& to, const Options& options, Role role, const std::string& name) {
+  to.emplace_back(role, vector(name + ".weight", options.hidden_size, 1.0F));
+  if (parts_of(options).rms_norm) return;
+  const Role bias = static_cast<Role>(role + 1);
+  to.emplace_back(bias, vector(name + ".bias", options.hidden_size, 0.0F));
 }
 
-/// Weights of a block's four matrices.
+/// A matrix and, where it has one, its bias.
+void add_linear(Parameters& to, Role role, const std::string& name, std::size_t out, std::size_t in,
+                float scale, bool bias) {
+  to.emplace_back(role, matrix(name + ".weight", out, in, scale));
+  if (bias) to.emplace_back(static_cast<Role>(role + 1), vector(name + ".bias", out, 0.0F));
+}
+
+Parameters embedding_parameters(const Options& options, std::size_t vocab_size) {
+  const std::size_t hidden = options.hidden_size;
+  Parameters made;
+  made.emplace_back(kTokenTable, matrix("wte.weight", vocab_size, hidden, kSpread));
+  if (!parts_of(options).rotary) {
+    made.emplace_back(kPositionTable, matrix("wpe.weight", options.seq_length, hidden, kSpread));
+  }
+  return made;
+}
+
+Parameters block_parameters(const Options& options, const std::string& prefix) {
+  const std::size_t hidden = options.hidden_size;
+  const Parts parts = parts_of(options);
+  const float residual = kSpread / std::sqrt(2.0F * static_cast<float>(options.num_layers));
+  Parameters made;
+  add_norm(made, options, kLn1Weight, prefix + ".ln_1");
+  add_linear(made, kQkvWeight, prefix + ".attn.qkv", qkv_width(options), hidden, kSpread,
+             parts.qkv_bias);
+  add_linear(made, kAttentionWeight, prefix + ".attn.proj", hidden, query_width(options), residual,
+             parts.other_biases);
+  add_norm(made, options, kLn2Weight, prefix + ".ln_2");
+  add_linear(made, kFcWeight, prefix + (parts.gated_mlp ? ".mlp.gate_up" : ".mlp.fc"),
+             fc_width(options), hidden, kSpread, parts.other_biases);
+  add_linear(made, kMlpWeight, prefix + ".mlp.proj", hidden, ffn_width(options), residual,
+             parts.other_biases);
+  return made;
+}
+
+Parameters head_parameters(const Options& options, std::size_t vocab_size) {
+  Parameters made;
+  add_norm(made, options, kLnFWeight, "ln_f");
+  if (!options.tied_head) {
+    made.emplace_back(kHeadWeight,
+                      matrix("lm_head.weight", vocab_size, options.hidden_size, kSpread));
+  }
+  return made;
+}
+
+zero::Unit unit_of(std::string name, Parameters parameters) {
+  std::vector<zero::Tensor> tensors;
+  for (auto& [role, tensor] : parameters) tensors.push_back(std::move(tensor));
+  return zero::layout_unit(std::move(name), std::move(tensors));
+}
+
+double product(std::size_t a, std::size_t b) {
+  return static_cast<double>(a) * static_cast<double>(b);
+}
+
+/// Weights of a block's matrices but the last, which a block that recomputes does not use again.
+double first_matrices(const Options& options) {
+  return product(options.hidden_size,
+                 qkv_width(options) + query_width(options) + fc_width(options));
+}
+
 double block_matrices(const Options& options) {
-  const auto hidden = static_cast<double>(options.hidden_size);
-  return 2.0 * hidden * (2.0 * hidden + static_cast<double>(mlp_width(options)));
+  return first_matrices(options) + product(options.hidden_size, ffn_width(options));
+}
+
+/// Operations a token of attention's scores and sums, forward.
+double attention_flops(const Options& options) {
+  return 4.0 * product(options.seq_length, query_width(options));
 }
 
 /// Operations a token that a block does again: those of its forward but for the last product.
 double recomputed_flops(const Options& options) {
-  const auto hidden = static_cast<double>(options.hidden_size);
-  return 2.0 * hidden * (4.0 * hidden + static_cast<double>(mlp_width(options))) +
-         4.0 * static_cast<double>(options.seq_length) * hidden;
+  return 2.0 * first_matrices(options) + attention_flops(options);
 }
 
 }  // namespace
 
-std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size) {
-  const std::size_t hidden = options.hidden_size;
-  std::vector<zero::Unit> units;
-  units.push_back(
-      zero::layout_unit("embedding", {matrix("wte.weight", vocab_size, hidden, kSpread),
-                                      matrix("wpe.weight", options.seq_length, hidden, kSpread)}));
-  for (std::size_t block = 0; block < options.num_layers; ++block) {
-    units.push_back(block_unit(options, block));
+TensorPlaces::TensorPlaces(const Options& options) {
+  places_.fill(kAbsent);
+  for (const Parameters& unit : {embedding_parameters(options, 1), block_parameters(options, "h"),
+                                 head_parameters(options, 1)}) {
+    for (std::size_t i = 0; i < unit.size(); ++i) places_[unit[i].first] = i;
   }
-  std::vector<zero::Tensor> head = {vector("ln_f.weight", hidden, 1.0F),
-                                    vector("ln_f.bias", hidden, 0.0F)};
-  if (!options.tied_head) head.push_back(matrix("lm_head.weight", vocab_size, hidden, kSpread));
-  units.push_back(written_once(zero::layout_unit("head", std::move(head))));
+}
+
+std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size) {
+  std::vector<zero::Unit> units;
+  units.push_back(unit_of("embedding", embedding_parameters(options, vocab_size)));
+  for (std::size_t block = 0; block < options.num_layers; ++block) {
+    const std::string name = "h." + std::to_string(block);
+    units.push_back(written_once(unit_of(name, block_parameters(options, name))));
+  }
+  units.push_back(written_once(unit_of("head", head_parameters(options, vocab_size))));
   return units;
 }
 
@@ -92,11 +149,9 @@ std::vector<zero::Layer> transformer_layers(const Options& options) {
 }
 
 double transformer_flops_per_token(const Options& options, std::size_t vocab_size) {
-  const auto hidden = static_cast<double>(options.hidden_size);
   const auto blocks = static_cast<double>(options.num_layers);
-  const double matrices =
-      blocks * block_matrices(options) + static_cast<double>(vocab_size) * hidden;
-  return 6.0 * matrices + 12.0 * blocks * static_cast<double>(options.seq_length) * hidden;
+  return 6.0 * (blocks * block_matrices(options) + product(vocab_size, options.hidden_size)) +
+         3.0 * blocks * attention_flops(options);
 }
 
 double transformer_hardware_flops_per_token(const Options& options, std::size_t vocab_size) {
@@ -108,11 +163,9 @@ double transformer_hardware_flops_per_token(const Options& options, std::size_t 
 }
 
 std::vector<LayerFlops> transformer_layer_flops(const Options& options, std::size_t vocab_size) {
-  const auto hidden = static_cast<double>(options.hidden_size);
-  const auto length = static_cast<double>(options.seq_length);
-  const double block = 6.0 * block_matrices(options) + 12.0 * length * hidden;
+  const double block = 6.0 * block_matrices(options) + 3.0 * attention_flops(options);
   const double again = recomputed_flops(options);
-  const double head = 6.0 * static_cast<double>(vocab_size) * hidden;
+  const double head = 6.0 * product(vocab_size, options.hidden_size);
   std::vector<LayerFlops> flops{{}};  // the embedding looks up and adds
   std::size_t left = recomputing_blocks(options);
   for (std::size_t i = 0; i < options.num_layers; ++i) {

@@ -35,13 +35,13 @@ std::size_t parameters_of(const model::Options& model) {
 /// blocks.
 void fit_mlp(model::Options& model, std::size_t parameters) {
   const auto with_width = [&](std::size_t width) {
-    model.mlp_width = width;
+    model.ffn_hidden_size = width;
     return static_cast<double>(parameters_of(model));
   };
   const double narrowest = with_width(1);
   const double of_width = with_width(2) - narrowest;
   const double more = std::round((static_cast<double>(parameters) - narrowest) / of_width);
-  model.mlp_width = 1 + static_cast<std::size_t>(std::max(more, 0.0));
+  model.ffn_hidden_size = 1 + static_cast<std::size_t>(std::max(more, 0.0));
 }
 
 /// The part of a model of several kinds of input that is a language model; else the whole.
@@ -72,14 +72,14 @@ model::Options model_of(const HfShape& shape, std::optional<std::size_t> seq_len
   model.vocab_size = sizes.vocab;
   model.tied_head = shape.tied_head;
   fit_mlp(model, shape.parameters);
-  if (model.mlp_width == 4 * model.hidden_size) model.mlp_width = 0;  // a GPT's own
+  if (model.ffn_hidden_size == 4 * model.hidden_size) model.ffn_hidden_size = 0;  // a GPT's own
   return model;
 }
 
 /// Parts of the model that the GPT does not have, or has in another form.
 std::string other_parts(const HfShape& shape, const model::Options& model) {
   const HfSizes& sizes = shape.sizes;
-  std::string text = fmt::format("its MLP of {} stands for {} of {}", model::mlp_width(model),
+  std::string text = fmt::format("its MLP of {} stands for {} of {}", model::ffn_width(model),
                                  shape.gated_mlp ? "a gated one" : "one", sizes.mlp);
   const std::size_t even = model.hidden_size / model.num_attention_heads;
   if (sizes.kv_heads != sizes.heads || sizes.head_size != even) {

@@ -22,7 +22,7 @@ class Transformer {
       : gpu_(gpu),
         rows_(micro_batch * model.seq_length),
         width_(model.hidden_size),
-        wide_(model::mlp_width(model)),
+        wide_(model::ffn_width(model)),
         vocab_(model.vocab_size),
         bytes_(static_cast<double>(size_of(compute))),
         attention_(nearest_attention(gpu, model.seq_length,
@@ -125,7 +125,7 @@ std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micr
   if (!model::is_transformer(model)) {
     throw Error(ExitCode::usage,
                 fmt::format("zeropp.model.name {}: times are known of transformers only: choose "
-                            "gpt or encoder, or leave the cluster out",
+                            "gpt or llama, or leave the cluster out",
                             model.name));
   }
   const Transformer transformer(model, micro_batch, compute, gpu);

@@ -244,7 +244,7 @@ std::uint64_t Checkpoints::load(Session& session) {
   if (saver_) session.engine().reserve_state(memory_);
   const std::uint64_t step = load_newest(session);
   const std::string& weights = config_.checkpoint.weights;
-  if (step == 0 && !weights.empty()) import_weights(weights, context_, session);
+  if (step == 0 && !weights.empty()) import_weights(weights, config_.model, context_, session);
   return step;
 }
 

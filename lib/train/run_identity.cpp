@@ -56,10 +56,14 @@ void require_same_tensors(const json& saved, const json& own, const std::string&
 json identity_of(const config::TrainConfig& config, std::size_t vocab_size,
                  const std::vector<zero::Unit>& units) {
   const bool transformer = model::is_transformer(config.model);
+  const bool llama = model::is_llama(config.model);
   return {{"model", config.model.name},
           {"num-layers", config.model.num_layers},
           {"hidden-size", config.model.hidden_size},
           {"num-attention-heads", config.model.num_attention_heads},
+          {"head-dim", transformer ? json(model::head_width(config.model)) : json()},
+          {"rope-theta", llama ? json(config.model.rope_theta) : json()},
+          {"norm-eps", transformer ? json(config.model.norm_eps) : json()},
           {"seq-length", config.model.seq_length},
           {"vocab-size", vocab_size},
           {"tied-head", transformer ? json(config.model.tied_head) : json()},

@@ -18,7 +18,7 @@
 #include "lib/base/file.hpp"
 #include "lib/base/sha256.hpp"
 #include "lib/checkpoint/safetensors.hpp"
-#include "lib/model/gpt2_names.hpp"
+#include "lib/model/hf_names.hpp"
 
 namespace zeropp::train {
 
@@ -52,25 +52,29 @@ void write_values(checkpoint::SafetensorsWriter& file, std::span<const float> va
 }
 
 /// The tensors of a unit, from its flat buffer.
-void write_unit(checkpoint::SafetensorsWriter& file, const zero::Unit& unit,
-                std::span<const float> flat, Dtype dtype) {
+void write_unit(checkpoint::SafetensorsWriter& file, const model::Options& options,
+                const zero::Unit& unit, std::span<const float> flat, Dtype dtype) {
   for (const zero::Tensor& tensor : unit.tensors) {
-    const auto values = flat.subspan(tensor.offset, tensor.count());
-    if (model::gpt2_tensor(tensor).transposed) {
-      write_values(file, transpose(values, tensor.shape.front()), dtype);
-    } else {
-      write_values(file, values, dtype);
+    for (const model::HfTensor& theirs : model::hf_tensors(options, tensor)) {
+      const auto values = flat.subspan(tensor.offset + theirs.first, theirs.count());
+      if (theirs.transposed) {
+        write_values(file, transpose(values, tensor.shape.front()), dtype);
+      } else {
+        write_values(file, values, dtype);
+      }
     }
   }
 }
 
-std::vector<checkpoint::StoredTensor> tensors_of(const std::vector<zero::Unit>& units,
+std::vector<checkpoint::StoredTensor> tensors_of(const model::Options& options,
+                                                 const std::vector<zero::Unit>& units,
                                                  Dtype dtype) {
   std::vector<checkpoint::StoredTensor> tensors;
   for (const zero::Unit& unit : units) {
     for (const zero::Tensor& tensor : unit.tensors) {
-      const model::Gpt2Tensor theirs = model::gpt2_tensor(tensor);
-      tensors.push_back({theirs.name, dtype, {theirs.shape.begin(), theirs.shape.end()}, 0, {}});
+      for (const model::HfTensor& theirs : model::hf_tensors(options, tensor)) {
+        tensors.push_back({theirs.name, dtype, {theirs.shape.begin(), theirs.shape.end()}, 0, {}});
+      }
     }
   }
   return tensors;
@@ -79,7 +83,7 @@ std::vector<checkpoint::StoredTensor> tensors_of(const std::vector<zero::Unit>& 
 checkpoint::StoredFile write_config(const fs::path& folder, const model::Options& options,
                                     const std::vector<zero::Unit>& units) {
   const std::size_t vocabulary = units.front().tensors.front().shape.front();
-  const std::string text = model::gpt2_config(options, vocabulary);
+  const std::string text = model::hf_config(options, vocabulary);
   File file(folder / kConfig, O_WRONLY | O_CREAT | O_EXCL, "create");
   file.write(std::as_bytes(std::span(text)));
   file.sync();
@@ -108,7 +112,9 @@ void verify_begin(const fs::path& path, const checkpoint::StoredFile& stored) {
 /// The tensors of a file by the names of ours.
 class Imported {
  public:
-  Imported(const fs::path& path, const std::vector<zero::Unit>& units) : path_(path), file_(path) {
+  Imported(const fs::path& path, const model::Options& options,
+           const std::vector<zero::Unit>& units)
+      : path_(path), options_(options), file_(path) {
     for (const auto& [name, tensor] : file_.tensors()) {
       if (!theirs_.emplace(model::without_prefix(name), &tensor).second) {
         refuse(fmt::format("'{}' is in it twice, with and without a prefix",
@@ -120,13 +126,16 @@ class Imported {
     for (const zero::Unit& unit : units) {
       units_.emplace(unit.name, &unit);
       for (const zero::Tensor& tensor : unit.tensors) {
-        require_same_shape(model::gpt2_tensor(tensor));
-        left.erase(model::without_prefix(model::gpt2_tensor(tensor).name));
+        for (const model::HfTensor& theirs : model::hf_tensors(options_, tensor)) {
+          require_same_shape(theirs);
+          left.erase(model::without_prefix(theirs.name));
+        }
       }
     }
-    // Causal masks, which earlier versions of `transformers` wrote as well.
+    // Causal masks and wavelengths, which earlier versions of `transformers` wrote as well.
     std::erase_if(left, [](std::string_view name) {
-      return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+      return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+             name.ends_with(".rotary_emb.inv_freq");
     });
     if (!left.empty()) refuse(fmt::format("'{}' has no place in it", *left.begin()));
   }
@@ -147,7 +156,15 @@ class Imported {
  private:
   /// Reads the values of a tensor of ours from its element `first` on.
   void read(const zero::Tensor& tensor, std::size_t first, std::span<float> values) const {
-    const model::Gpt2Tensor theirs = model::gpt2_tensor(tensor);
+    for (const model::HfTensor& theirs : model::hf_tensors(options_, tensor)) {
+      const std::size_t begin = std::max(first, theirs.first);
+      const std::size_t end = std::min(first + values.size(), theirs.first + theirs.count());
+      if (begin >= end) continue;
+      read(theirs, begin - theirs.first, values.subspan(begin - first, end - begin));
+    }
+  }
+  /// Reads the values of a tensor of theirs, in our order, from its element `first` on.
+  void read(const model::HfTensor& theirs, std::size_t first, std::span<float> values) const {
     const checkpoint::StoredTensor& stored = *theirs_.at(model::without_prefix(theirs.name));
     if (!theirs.transposed) {
       std::ranges::copy(file_.read(stored, first, first + values.size()), values.begin());
@@ -163,7 +180,7 @@ class Imported {
     }
   }
 
-  void require_same_shape(const model::Gpt2Tensor& wanted) const {
+  void require_same_shape(const model::HfTensor& wanted) const {
     const auto found = theirs_.find(model::without_prefix(wanted.name));
     if (found == theirs_.end()) refuse(fmt::format("it has no '{}'", wanted.name));
     if (!std::ranges::equal(found->second->shape, wanted.shape)) {
@@ -174,13 +191,14 @@ class Imported {
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(ExitCode::usage,
-                fmt::format("the weights of {} are of another model: {}; give --num-layers, "
-                            "--hidden-size, --seq-length, --vocab-size and --tied-head as it has "
-                            "them",
+                fmt::format("the weights of {} are of another model: {}; give --model, "
+                            "--num-layers, --hidden-size, --seq-length, --vocab-size, --tied-head "
+                            "and the like as it has them",
                             path_.string(), what));
   }
 
   fs::path path_;
+  const model::Options& options_;
   checkpoint::SafetensorsReader file_;
   std::map<std::string_view, const checkpoint::StoredTensor*> theirs_;  ///< without prefix
   std::map<std::string, const zero::Unit*> units_;
@@ -199,12 +217,12 @@ std::vector<checkpoint::StoredFile> export_weights(const fs::path& folder,
   context.agree_on([&] {
     if (!context.is_root()) return;
     written.push_back(write_config(folder, config.model, units));
-    file.emplace(folder / kWeights, tensors_of(units, dtype));
+    file.emplace(folder / kWeights, tensors_of(config.model, units, dtype));
   });
   for (std::size_t u = 0; u < units.size(); ++u) {
     const std::vector<float> flat = session.engine().gather_master(u);
     context.agree_on([&] {
-      if (file) write_unit(*file, units[u], flat, dtype);
+      if (file) write_unit(*file, config.model, units[u], flat, dtype);
     });
   }
   context.agree_on([&] {
@@ -226,9 +244,10 @@ void verify_exported(const fs::path& folder, const checkpoint::Manifest& manifes
   }
 }
 
-void import_weights(const fs::path& file, const app::Context& context, Session& session) {
+void import_weights(const fs::path& file, const model::Options& options,
+                    const app::Context& context, Session& session) {
   context.agree_on([&] {
-    const Imported imported(file, session.model().units());
+    const Imported imported(file, options, session.model().units());
     session.engine().set_weights([&](const checkpoint::Slice& slice, std::span<std::byte> values) {
       imported.read(slice, {reinterpret_cast<float*>(values.data()), slice.count});
     });

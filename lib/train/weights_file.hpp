@@ -1,4 +1,4 @@
-// Weights as files that `transformers` reads and writes as GPT-2: `model.safetensors`, and
+// Weights as files that `transformers` reads and writes, as GPT-2, Llama or Qwen2: `model.safetensors`, and
 // `config.json` beside it. Without the optimizer's state: a run that begins with them begins at its
 // first step. Collective: all ranks call both, in the same order.
 #pragma once
@@ -23,8 +23,8 @@ std::vector<checkpoint::StoredFile> export_weights(const std::filesystem::path& 
 /// Begins with the weights of a `model.safetensors`; each rank reads what it keeps. Before the
 /// first step. Throws AgreedError where tensors are missing, have another shape, or would be left
 /// over.
-void import_weights(const std::filesystem::path& file, const app::Context& context,
-                    Session& session);
+void import_weights(const std::filesystem::path& file, const model::Options& options,
+                    const app::Context& context, Session& session);
 
 /// Reads the files of `manifest` in its folder, and throws Error(io) where they are not those that
 /// were written. Each of `ranks` ranks reads its share of the weights.

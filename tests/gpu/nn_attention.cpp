@@ -1,6 +1,6 @@
 // ctest: name=gpu_nn_attention timeout=600
 // Both attentions of the GPU, cuDNN's and the products', against the host's: heads of many widths,
-// sequences of many lengths, fp32 and bf16, forward and backward; the same bits twice where they
+// keys of their own or shared, sequences of many lengths, fp32 and bf16, forward and backward; the same bits twice where they
 // are promised; and the choice between the two.
 #include <algorithm>
 #include <cstdio>
@@ -25,16 +25,20 @@ const ComputeDevice& gpu() {
 constexpr std::size_t kWidths[] = {8, 24, 64, 96, 128, 192};
 constexpr std::size_t kLengths[] = {1, 7, 64, 129, 1024};
 
-AttentionShape shape_of(std::size_t width, std::size_t length, bool causal = true) {
-  const std::size_t heads = length > 500 ? 2 : 3;
-  return {
-      .sequences = 2, .length = length, .heads = heads, .hidden = heads * width, .causal = causal};
+/// `group`: query heads that read the same keys.
+AttentionShape shape_of(std::size_t width, std::size_t length, std::size_t group = 1) {
+  const std::size_t kv_heads = length > 500 || group > 1 ? 2 : 3;
+  return {.sequences = 2,
+          .length = length,
+          .heads = group * kv_heads,
+          .kv_heads = kv_heads,
+          .head_width = width};
 }
 
 std::string text_of(const AttentionShape& s, Dtype dtype) {
   return std::to_string(s.sequences) + " x " + std::to_string(s.length) + " tokens, " +
-         std::to_string(s.heads) + " heads of " + std::to_string(s.head_width()) + ", " +
-         (s.causal ? "causal, " : "all keys, ") + std::string(name_of(dtype));
+         std::to_string(s.heads) + " heads of " + std::to_string(s.head_width) + ", " +
+         std::to_string(s.kv_heads) + " of keys, " + std::string(name_of(dtype));
 }
 
 /// Queries, keys, values and a gradient, rounded to the dtype, and what the host makes of them.
@@ -42,11 +46,10 @@ struct Reference {
   Reference(const AttentionShape& shape_, Dtype dtype_)
       : shape(shape_),
         dtype(dtype_),
-        rows(shape.sequences * shape.length),
-        qkv(rounded(normals(rows * 3 * shape.hidden, 1), dtype)),
-        dy(rounded(normals(rows * shape.hidden, 2), dtype)),
-        y(poisoned(rows * shape.hidden)),
-        d_qkv(poisoned(rows * 3 * shape.hidden)) {
+        qkv(rounded(normals(shape.rows() * shape.qkv(), 1), dtype)),
+        dy(rounded(normals(shape.rows() * shape.queries(), 2), dtype)),
+        y(poisoned(shape.rows() * shape.queries())),
+        d_qkv(poisoned(shape.rows() * shape.qkv())) {
     const NnOps& ops = host_nn_ops();
     Floats saved(ops.attention_saved_bytes(shape, Dtype::fp32) / sizeof(float));
     Floats workspace(ops.attention_workspace(shape, Dtype::fp32));
@@ -59,7 +62,6 @@ struct Reference {
 
   AttentionShape shape;
   Dtype dtype;
-  std::size_t rows;
   Floats qkv, dy, y, d_qkv;
 };
 
@@ -82,11 +84,13 @@ Result run(const AttentionPath& path, const Reference& r, const AttentionShape& 
   return {y.download(), d_qkv.download()};
 }
 
-/// Queries, keys or values of [rows, 3 hidden].
-Floats third(const Floats& qkv, std::size_t hidden, std::size_t which) {
+/// Queries (0), keys (1) or values (2) of [rows, qkv()].
+Floats part_of(const Floats& qkv, const AttentionShape& shape, std::size_t which) {
+  const std::size_t ends[] = {shape.queries(), shape.queries() + shape.keys(), shape.qkv()};
   Floats values;
   for (std::size_t i = 0; i < qkv.size(); ++i) {
-    if (i / hidden % 3 == which) values.push_back(qkv[i]);
+    const std::size_t column = i % shape.qkv();
+    if (column < ends[which] && (which == 0 || column >= ends[which - 1])) values.push_back(qkv[i]);
   }
   return values;
 }
@@ -104,13 +108,13 @@ void check(const AttentionPath& path, const Reference& r) {
     expect_norm_close(got.y, r.y, forward, "y");
     const char* const names[] = {"dQ", "dK", "dV"};
     for (std::size_t n = 0; n < 3; ++n) {
-      const Floats wanted = third(r.d_qkv, r.shape.hidden, n);
+      const Floats wanted = part_of(r.d_qkv, r.shape, n);
       if (r.shape.length == 1 && n < 2) {  // the softmax of one score is constant
-        for (const float value : third(got.d_qkv, r.shape.hidden, n)) {
+        for (const float value : part_of(got.d_qkv, r.shape, n)) {
           ASSERT_NEAR(value, 0.0F, narrow ? 5e-2F : 1e-5F) << names[n];
         }
       } else {
-        expect_norm_close(third(got.d_qkv, r.shape.hidden, n), wanted, backward, names[n]);
+        expect_norm_close(part_of(got.d_qkv, r.shape, n), wanted, backward, names[n]);
       }
     }
     const Result again = run(path, r, shape);
@@ -126,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(Width, GpuAttention, testing::ValuesIn(kWidths),
 TEST_P(GpuAttention, ProductsAreTheHosts) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     for (const std::size_t length : kLengths) {
-      for (const bool causal : {true, false}) {
-        const Reference reference(shape_of(GetParam(), length, causal), dtype);
+      for (const std::size_t group : {1U, 3U}) {
+        const Reference reference(shape_of(GetParam(), length, group), dtype);
         SCOPED_TRACE(text_of(reference.shape, dtype));
         check(cuda_ops::product_attention(), reference);
       }
@@ -139,8 +143,8 @@ TEST_P(GpuAttention, CudnnIsTheHosts) {
   const auto& [path, absence] = cuda_ops::fused_attention();
   if (path == nullptr) GTEST_SKIP() << absence;
   for (const std::size_t length : kLengths) {
-    for (const bool causal : {true, false}) {
-      const AttentionShape shape = shape_of(GetParam(), length, causal);
+    for (const std::size_t group : {1U, 4U}) {
+      const AttentionShape shape = shape_of(GetParam(), length, group);
       for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
         const std::string refusal = path->refusal(shape, dtype);
         if (!refusal.empty()) {
@@ -264,14 +268,16 @@ TEST(GpuAttentionChoice, PlansCountTheWorkspaceThatCudnnAsksFor) {
   for (const bool deterministic : {true, false}) {
     for (const std::size_t length : {128UL, 1024UL, 4096UL}) {
       for (const std::size_t sequences : {1UL, 4UL}) {
-        AttentionShape shape = shape_of(128, length);
-        shape.sequences = sequences;
-        shape.deterministic = deterministic;
-        EXPECT_EQ(gpu().nn->attention_name(shape, Dtype::bf16),
-                  cuda_ops::fused_attention().path->name());
-        EXPECT_EQ(gpu().nn->attention_workspace(shape, Dtype::bf16),
-                  planned_sizes(Backend::cuda).attention_workspace(shape, Dtype::bf16))
-            << text_of(shape, Dtype::bf16) << (deterministic ? ", deterministic" : "");
+        for (const std::size_t group : {1U, 4U}) {
+          AttentionShape shape = shape_of(128, length, group);
+          shape.sequences = sequences;
+          shape.deterministic = deterministic;
+          EXPECT_EQ(gpu().nn->attention_name(shape, Dtype::bf16),
+                    cuda_ops::fused_attention().path->name());
+          EXPECT_EQ(gpu().nn->attention_workspace(shape, Dtype::bf16),
+                    planned_sizes(Backend::cuda).attention_workspace(shape, Dtype::bf16))
+              << text_of(shape, Dtype::bf16) << (deterministic ? ", deterministic" : "");
+        }
       }
     }
   }

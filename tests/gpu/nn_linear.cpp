@@ -275,8 +275,8 @@ TEST(Mean, AddsUpUntilTaken) {
   const Buffer memory = Buffer::zeros(2, Dtype::fp32, device.memory);
   auto* const total = memory.view(2, Dtype::fp32).as<double>();
   const NnContext context;
-  device.nn->add_mean(context, first.read(), many.size(), total);
-  device.nn->add_mean(context, second.read(), 2, total);
+  device.nn->add_mean(context, first.read(), total);
+  device.nn->add_mean(context, second.read(), total);
   const Buffer pinned(2 * sizeof(double), device.staging());
   auto* const taken = reinterpret_cast<double*>(pinned.data());
   device.nn->take_total(context, total, taken);

@@ -45,10 +45,10 @@ INSTANTIATE_TEST_SUITE_P(Features, HpzOnAndOff,
                          testing::Combine(testing::Bool(), testing::Bool(),
                                           testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
                                           testing::Values("gpt")));
-INSTANTIATE_TEST_SUITE_P(Encoder, HpzOnAndOff,
+INSTANTIATE_TEST_SUITE_P(Llama, HpzOnAndOff,
                          testing::Combine(testing::Values(true), testing::Values(true),
                                           testing::Values(Dtype::bf16),
-                                          testing::Values("encoder")));
+                                          testing::Values("llama")));
 
 TEST(HpzOverSeveralNodes, GivesTheSameParameters) {
   if (world().size() < 4) GTEST_SKIP() << "needs two nodes in a group and two groups";
@@ -62,7 +62,7 @@ TEST(HpzOverSeveralNodes, GivesTheSameParameters) {
 }
 
 class Stages : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, Stages, testing::Values("gpt", "encoder"));
+INSTANTIATE_TEST_SUITE_P(Models, Stages, testing::Values("gpt", "llama"));
 
 TEST_P(Stages, GiveTheSameParameters) {
   for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {

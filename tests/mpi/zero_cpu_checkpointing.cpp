@@ -30,7 +30,7 @@ class CpuCheckpointing : public testing::TestWithParam<std::tuple<int, Dtype, co
 INSTANTIATE_TEST_SUITE_P(StagesAndDtypes, CpuCheckpointing,
                          testing::Combine(testing::Values(1, 3),
                                           testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
-                                          testing::Values("gpt", "encoder")));
+                                          testing::Values("gpt", "llama")));
 
 TEST_P(CpuCheckpointing, ChangesNoBit) {
   const auto& [stage, compute, name] = GetParam();

@@ -181,6 +181,7 @@ inline std::unique_ptr<zero::UnitModel> make_tiny(const std::string& name,
   options.num_layers = 2;
   options.hidden_size = 24;
   options.num_attention_heads = 3;
+  if (name == "llama") options.num_key_value_heads = 1;
   options.seq_length = kLength;
   options.tied_head = tied;
   return model::make_model(options, context);

@@ -24,12 +24,19 @@ class OracleCase {
              const std::vector<zero::Unit>& units)
       : folder_(std::move(folder)), units_(units) {
     std::filesystem::create_directories(folder_);
-    manifest_["model"] = {{"num_layers", options.num_layers},
+    manifest_["model"] = {{"name", options.name},
+                          {"num_layers", options.num_layers},
                           {"hidden_size", options.hidden_size},
                           {"num_attention_heads", options.num_attention_heads},
+                          {"num_key_value_heads", options.num_key_value_heads},
+                          {"head_dim", options.head_dim},
+                          {"ffn_hidden_size", options.ffn_hidden_size},
+                          {"add_qkv_bias", options.add_qkv_bias},
+                          {"rope_theta", options.rope_theta},
+                          {"norm_eps", options.norm_eps},
+                          {"seq_length", options.seq_length},
                           {"vocab_size", vocab_size},
-                          {"tied_head", options.tied_head},
-                          {"causal", options.name != "encoder"}};
+                          {"tied_head", options.tied_head}};
     for (const zero::Unit& unit : units) {
       for (const zero::Tensor& tensor : unit.tensors) {
         manifest_["tensors"].push_back(

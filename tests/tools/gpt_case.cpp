@@ -1,6 +1,7 @@
 // Writes a case for zpp-validate oracle from a transformer in one process:
-//   gpt_case gradients|train DIR gpt|encoder LAYERS HIDDEN HEADS SEQ VOCAB tied|untied
-//   fp32|bf16|fp16 STEPS host|cuda
+//   gpt_case gradients|train DIR gpt|llama LAYERS HIDDEN HEADS SEQ VOCAB tied|untied
+//   fp32|bf16|fp16 STEPS host|cuda [KEY=NUMBER ...]
+// KEY: a key of zeropp.model, such as num_key_value_heads.
 // gradients: STEPS micro-batches are accumulated and their mean gradient is written; the case holds
 // them as one batch. train: STEPS steps of AdamW with clipping and a falling learning rate. Weights
 // are moved from their usual beginning, so that every tensor matters: no bias is zero. And not so
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +18,6 @@
 #include "kernels/core/host_runtime.hpp"
 #include "lib/base/error.hpp"
 #include "lib/model/registry.hpp"
-#include "lib/model/token_masking.hpp"
 #include "tests/support/local_model.hpp"
 #include "tests/support/oracle_case.hpp"
 
@@ -37,19 +38,6 @@ struct Tokens {
   }
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> targets;
-};
-
-/// The batch as the model reads it, for the case.
-struct Read {
-  Read(const model::Options& options, const zero::Batch& batch, std::size_t vocab)
-      : seen{batch.sequences, batch.length, batch.tokens, batch.targets} {
-    if (options.name != "encoder") return;
-    model::mask_tokens(batch.tokens, batch.length, vocab, masked);
-    seen.tokens = masked.tokens;
-    seen.targets = masked.targets;
-  }
-  model::MaskedBatch masked;
-  zero::Batch seen;
 };
 
 /// Plain AdamW in fp64 over all tensors.
@@ -101,8 +89,7 @@ class AdamW {
 };
 
 void write_gradients(test::LocalModel& local, test::OracleCase& output,
-                     const model::Options& options, std::size_t vocab, std::size_t micro_batches) {
-  const std::size_t length = options.seq_length;
+                     std::size_t length, std::size_t vocab, std::size_t micro_batches) {
   const Tokens all(micro_batches * kSequences * length, vocab, 0);
   double loss = 0.0;
   for (std::size_t i = 0; i < micro_batches; ++i) {
@@ -117,14 +104,13 @@ void write_gradients(test::LocalModel& local, test::OracleCase& output,
     for (float& g : unit) g *= scale;
   }
   output.tensors("gradients.f32", local.gradients);
-  const Read read(options, {micro_batches * kSequences, length, all.tokens, all.targets}, vocab);
-  output.step(read.seen, loss / static_cast<double>(micro_batches), 0.0);
+  output.step({micro_batches * kSequences, length, all.tokens, all.targets},
+              loss / static_cast<double>(micro_batches), 0.0);
 }
 
 void write_training(test::LocalModel& local, test::OracleCase& output,
-                    const std::vector<zero::Unit>& units, const model::Options& of,
-                    std::size_t vocab, std::size_t steps) {
-  const std::size_t length = of.seq_length;
+                    const std::vector<zero::Unit>& units, std::size_t length, std::size_t vocab,
+                    std::size_t steps) {
   const optim::Options options{.learning_rate = 2e-3, .epsilon = 1e-6, .weight_decay = 0.1};
   constexpr double kClipping = 1.0;
   output.optimizer(options, kClipping);
@@ -136,18 +122,43 @@ void write_training(test::LocalModel& local, test::OracleCase& output,
     local.backward(true);
     const double rate = options.learning_rate / static_cast<double>(step + 1);
     adamw.step(rate, local.gradients, local.masters);
-    output.step(Read(of, batch, vocab).seen, loss, rate);
+    output.step(batch, loss, rate);
   }
   output.tensors("final.f32", local.masters);
+}
+
+void set(model::Options& options, const std::string& word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos) throw std::invalid_argument(word + " is not KEY=NUMBER");
+  const std::string key = word.substr(0, equals);
+  const double value = std::stod(word.substr(equals + 1));
+  const std::pair<const char*, std::size_t model::Options::*> sizes[] = {
+      {"num_key_value_heads", &model::Options::num_key_value_heads},
+      {"head_dim", &model::Options::head_dim},
+      {"ffn_hidden_size", &model::Options::ffn_hidden_size}};
+  for (const auto& [name, member] : sizes) {
+    if (key != name) continue;
+    options.*member = static_cast<std::size_t>(value);
+    return;
+  }
+  if (key == "add_qkv_bias") {
+    options.add_qkv_bias = value != 0;
+  } else if (key == "rope_theta") {
+    options.rope_theta = value;
+  } else if (key == "norm_eps") {
+    options.norm_eps = value;
+  } else {
+    throw std::invalid_argument("unknown key " + key);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 13) {
+  if (argc < 13) {
     std::fprintf(stderr,
-                 "gpt_case: error: usage: gpt_case gradients|train DIR gpt|encoder LAYERS HIDDEN "
-                 "HEADS SEQ VOCAB tied|untied fp32|bf16|fp16 STEPS host|cuda\n");
+                 "gpt_case: error: usage: gpt_case gradients|train DIR gpt|llama LAYERS HIDDEN "
+                 "HEADS SEQ VOCAB tied|untied fp32|bf16|fp16 STEPS host|cuda [KEY=NUMBER ...]\n");
     return 2;
   }
   const HostRuntime runtime;
@@ -161,12 +172,13 @@ int main(int argc, char** argv) try {
   options.num_attention_heads = number(6);
   options.seq_length = number(7);
   options.tied_head = std::string(argv[9]) == "tied";
-  const std::size_t vocab = number(8);  // of the tokens: an encoder has one more
+  const std::size_t vocab = number(8);
   Dtype compute = Dtype::fp32;
   for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
     if (name_of(dtype) == argv[10]) compute = dtype;
   }
   const std::size_t steps = number(11);
+  for (int word = 13; word < argc; ++word) set(options, argv[word]);
 
   trace::Timers timers;
   const Device device = std::string(argv[12]) == "cuda" ? Device::cuda(0) : Device::host();
@@ -180,9 +192,9 @@ int main(int argc, char** argv) try {
   test::OracleCase output(argv[2], options, vocab, model->units());
   output.tensors("weights.f32", local.masters);
   if (std::string(argv[1]) == "train") {
-    write_training(local, output, model->units(), options, vocab, steps);
+    write_training(local, output, model->units(), options.seq_length, vocab, steps);
   } else {
-    write_gradients(local, output, options, vocab, steps);
+    write_gradients(local, output, options.seq_length, vocab, steps);
   }
   output.finish();
   return 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/core/host_runtime.hpp"
-#include "lib/model/gpt.hpp"
+#include "lib/model/transformer.hpp"
 #include "tests/support/local_model.hpp"
 
 int main(int argc, char** argv) {
@@ -27,11 +27,11 @@ int main(int argc, char** argv) {
 
   trace::Timers timers;
   const Device device = Device::host();
-  model::Gpt gpt(options, {.micro_batch = batch_size,
-                           .vocab_size = vocab,
-                           .device = device,
-                           .compute = compute,
-                           .timers = timers});
+  model::Transformer gpt(options, {.micro_batch = batch_size,
+                                   .vocab_size = vocab,
+                                   .device = device,
+                                   .compute = compute,
+                                   .timers = timers});
   test::LocalModel local(gpt, compute);
   local.initialise(1);
   std::vector<std::int32_t> tokens(batch_size * options.seq_length);

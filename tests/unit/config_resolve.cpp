@@ -384,7 +384,7 @@ TEST(ConfigResolve, NamesAndShapesAreChecked) {
   EXPECT_THAT(refusal(R"({"zeropp":{"reduce_scatter_algorithm":"orderd"}})", on),
               HasSubstr("nearest: ordered"));
   EXPECT_THAT(refusal(R"({"zeropp":{"model":{"name":"gpd"}}})", on),
-              HasSubstr("use one of encoder, gpt"));
+              HasSubstr("use one of gpt, llama"));
   EXPECT_THAT(refusal(R"({"zeropp":{"model":{"hidden_size":10,"num_attention_heads":4}}})", on),
               HasSubstr("num_attention_heads 4"));
   EXPECT_NO_THROW(

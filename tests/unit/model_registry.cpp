@@ -76,7 +76,7 @@ TEST(Registry, RefusalsNameTheRemedy) {
   Options options;
   EXPECT_EQ(refusal(options), "");
   options.name = "gtp";
-  EXPECT_THAT(refusal(options), HasSubstr("'gtp': use one of encoder, gpt, quadratic"));
+  EXPECT_THAT(refusal(options), HasSubstr("'gtp': use one of gpt, llama, quadratic"));
   options = {};
   options.num_attention_heads = 3;
   EXPECT_THAT(refusal(options),

@@ -198,16 +198,16 @@ TEST_P(Linear, NarrowWeightsNeedTheWorkspace) {
                std::invalid_argument);
 }
 
-/// Attention by the definition, one query at a time: causal, or to all keys.
+/// Attention by the definition, one query at a time.
 struct Reference {
   Reference(const AttentionShape& s, const Floats& qkv, const Floats& dy)
-      : shape(s), y(s.sequences * s.length * s.hidden), d_qkv(qkv.size()) {
-    const std::size_t width = s.head_width();
+      : shape(s), y(s.rows() * s.queries()), d_qkv(qkv.size()) {
+    const std::size_t width = s.head_width;
     const double scale = 1.0 / std::sqrt(static_cast<double>(width));
     for (std::size_t b = 0; b < s.sequences; ++b) {
       for (std::size_t h = 0; h < s.heads; ++h) {
         for (std::size_t i = 0; i < s.length; ++i) {
-          const std::size_t keys = s.causal ? i + 1 : s.length;
+          const std::size_t keys = i + 1;
           Doubles row(keys);
           double total = 0.0;
           for (std::size_t j = 0; j < keys; ++j) {
@@ -222,7 +222,7 @@ struct Reference {
           for (std::size_t j = 0; j < keys; ++j) {
             row[j] /= total;
             for (std::size_t k = 0; k < width; ++k) {
-              const std::size_t out = (b * s.length + i) * s.hidden + h * width + k;
+              const std::size_t out = (b * s.length + i) * s.queries() + h * width + k;
               y[out] += row[j] * d(qkv[at(b, j, 2, h, k)]);
               dp[j] += d(dy[out]) * d(qkv[at(b, j, 2, h, k)]);
               d_qkv[at(b, j, 2, h, k)] += row[j] * d(dy[out]);
@@ -240,10 +240,14 @@ struct Reference {
       }
     }
   }
-  /// Element k of head h of the query (0), key (1) or value (2) at position t of sequence b.
+  /// Element k of the query (0), or of the key (1) or value (2) that it reads, of head h at position
+  /// t of sequence b.
   [[nodiscard]] std::size_t at(std::size_t b, std::size_t t, std::size_t which, std::size_t h,
                                std::size_t k) const {
-    return ((b * shape.length + t) * 3 + which) * shape.hidden + h * shape.head_width() + k;
+    const std::size_t row = (b * shape.length + t) * shape.qkv() + k;
+    if (which == 0) return row + h * shape.head_width;
+    return row + shape.queries() + (which - 1) * shape.keys() +
+           h / (shape.heads / shape.kv_heads) * shape.head_width;
   }
   AttentionShape shape;
   Doubles y;
@@ -256,22 +260,20 @@ Floats saved_for(const AttentionShape& shape) {
 }
 
 TEST(Attention, ForwardAndBackward) {
-  for (const AttentionShape shape : {AttentionShape{1, 1, 1, 1},
-                                     {2, 5, 3, 12},
-                                     {1, 33, 1, 7},
-                                     {3, 16, 4, 32},
-                                     {1, 70, 2, 10},
-                                     {1, 1, 1, 1, 0, false},
-                                     {2, 5, 3, 12, 0, false},
-                                     {1, 33, 1, 7, 0, false},
-                                     {1, 70, 2, 10, 0, false}}) {
-    SCOPED_TRACE(std::to_string(shape.length) + (shape.causal ? ", causal" : ", all keys"));
-    const std::size_t rows = shape.sequences * shape.length;
-    const Floats qkv = normals(rows * 3 * shape.hidden, 1);
-    const Floats dy = normals(rows * shape.hidden, 2);
+  for (const AttentionShape shape : {AttentionShape{1, 1, 1, 1, 1},
+                                     {2, 5, 3, 3, 4},
+                                     {1, 33, 1, 1, 7},
+                                     {3, 16, 4, 4, 8},
+                                     {1, 70, 2, 2, 5},
+                                     {2, 9, 6, 2, 5},
+                                     {1, 33, 4, 1, 7}}) {
+    SCOPED_TRACE(shape.length);
+    const std::size_t rows = shape.rows();
+    const Floats qkv = normals(rows * shape.qkv(), 1);
+    const Floats dy = normals(rows * shape.queries(), 2);
     const Reference reference(shape, qkv, dy);
     Floats saved = saved_for(shape);
-    Floats y = poisoned(rows * shape.hidden);
+    Floats y = poisoned(rows * shape.queries());
     Floats d_qkv = poisoned(qkv.size());
     Floats workspace = poisoned(product_ops.attention_workspace(shape, Dtype::fp32));
     Observer observer;
@@ -287,7 +289,7 @@ TEST(Attention, ForwardAndBackward) {
 }
 
 TEST(Attention, LargeScoresStayFinite) {
-  const AttentionShape shape{1, 9, 1, 4};
+  const AttentionShape shape{1, 9, 1, 1, 4};
   const Floats qkv = normals(9 * 12, 1, 100.0F);
   Floats saved = saved_for(shape);
   Floats y = poisoned(9 * 4);
@@ -296,7 +298,7 @@ TEST(Attention, LargeScoresStayFinite) {
 }
 
 TEST(Attention, TooSmallASavedStateIsRefused) {
-  const AttentionShape shape{1, 9, 1, 4};
+  const AttentionShape shape{1, 9, 1, 1, 4};
   const Floats qkv = normals(9 * 12, 1);
   Floats saved = saved_for(shape);
   Floats y = poisoned(9 * 4);
@@ -307,8 +309,8 @@ TEST(Attention, TooSmallASavedStateIsRefused) {
 
 /// Memory for the largest shape serves all smaller ones.
 TEST(Attention, MemoryGrowsWithTheShape) {
-  const AttentionShape largest{3, 16, 4, 32};
-  for (const AttentionShape shape : {AttentionShape{2, 16, 4, 32}, {3, 15, 4, 32}, {1, 1, 4, 32}}) {
+  const AttentionShape largest{3, 16, 4, 4, 8};
+  for (const AttentionShape shape : {AttentionShape{2, 16, 4, 4, 8}, {3, 15, 4, 4, 8}, {1, 1, 4, 4, 8}}) {
     EXPECT_LE(product_ops.attention_saved_bytes(shape, Dtype::fp32),
               product_ops.attention_saved_bytes(largest, Dtype::fp32));
     EXPECT_LE(product_ops.attention_workspace(shape, Dtype::fp32),
@@ -321,7 +323,7 @@ TEST(Attention, MemoryGrowsWithTheShape) {
 TEST(Attention, OnlyADeterministicWorkspaceGrowsWithTheSquareOfTheLength) {
   const NnSizes& planned = planned_sizes(Backend::cuda);
   const auto growth = [&](bool deterministic) {
-    AttentionShape shape{.sequences = 2, .length = 16384, .heads = 16, .hidden = 2048};
+    AttentionShape shape{.sequences = 2, .length = 16384, .heads = 16, .kv_heads = 16, .head_width = 128};
     shape.deterministic = deterministic;
     const auto shorter = static_cast<double>(planned.attention_workspace(shape, Dtype::bf16));
     shape.length *= 2;

@@ -1,6 +1,6 @@
 // ctest: name=nn_rows labels=sanitize
-// Operations that work row by row, against plain loops in fp64: embedding, layer normalisation,
-// cross-entropy, mean.
+// Operations that work row by row, against plain loops in fp64: embedding, layer and RMS
+// normalisation, SwiGLU, rotary positions, cross-entropy, mean.
 #include "kernels/nn/nn_ops.hpp"
 #include "tests/support/nn_arrays.hpp"
 
@@ -49,19 +49,21 @@ TEST_P(ByDtype, EmbeddingForwardAndBackward) {
   }
 }
 
-TEST_P(ByDtype, LayernormForwardAndBackward) {
+void check_norm(Dtype dtype, bool centred) {
   const std::pair<std::size_t, std::size_t> shapes[] = {
       {1, 2}, {3, 31}, {17, 32}, {5, 333}, {2, 1100}};
   for (const auto& [rows, hidden] : shapes) {
+    const NormShape shape{rows, hidden, centred ? 1e-5F : 0.25F};
+    const auto of_centred = [=](auto view) { return centred ? view : decltype(view){}; };
     const Floats x = normals(rows * hidden, 1, 3.0F);
-    const Weights weight(hidden, 2, GetParam());
-    const Weights bias(hidden, 3, GetParam());
+    const Weights weight(hidden, 2, dtype);
+    const Weights bias(hidden, 3, dtype);
     const Floats dy = normals(rows * hidden, 4);
     Floats y = poisoned(rows * hidden);
     Floats mean = poisoned(rows);
     Floats rstd = poisoned(rows);
-    row_ops.layernorm_forward({}, rows, hidden, view(x), weight.memory(), bias.memory(), view(y),
-                              view(mean), view(rstd));
+    row_ops.norm_forward({}, shape, view(x), weight.memory(), of_centred(bias.memory()), view(y),
+                         of_centred(view(mean)), view(rstd));
     Floats dx = poisoned(rows * hidden);
     Floats dx_added = normals(rows * hidden, 5);
     Floats d_weight = normals(hidden, 6);
@@ -77,21 +79,24 @@ TEST_P(ByDtype, LayernormForwardAndBackward) {
       };
       double m = 0.0;
       double variance = 0.0;
-      for (std::size_t j = 0; j < hidden; ++j) m += at(x, j) / static_cast<double>(hidden);
+      for (std::size_t j = 0; centred && j < hidden; ++j) {
+        m += at(x, j) / static_cast<double>(hidden);
+      }
       for (std::size_t j = 0; j < hidden; ++j) {
         variance += (at(x, j) - m) * (at(x, j) - m) / static_cast<double>(hidden);
       }
-      const double r = 1.0 / std::sqrt(variance + 1e-5);
+      const double r = 1.0 / std::sqrt(variance + d(shape.epsilon));
       double mean_g = 0.0;
       double mean_gn = 0.0;
       for (std::size_t j = 0; j < hidden; ++j) {
         const double n = (at(x, j) - m) * r;
         const double g = at(dy, j) * d(weight.wide[j]);
-        expected_y[row * hidden + j] = n * d(weight.wide[j]) + d(bias.wide[j]);
-        mean_g += g / static_cast<double>(hidden);
+        expected_y[row * hidden + j] =
+            n * d(weight.wide[j]) + (centred ? d(bias.wide[j]) : 0.0);
+        if (centred) mean_g += g / static_cast<double>(hidden);
         mean_gn += g * n / static_cast<double>(hidden);
         expected_weight[j] += at(dy, j) * n;
-        expected_bias[j] += at(dy, j);
+        if (centred) expected_bias[j] += at(dy, j);
       }
       for (std::size_t j = 0; j < hidden; ++j) {
         const double n = (at(x, j) - m) * r;
@@ -101,41 +106,120 @@ TEST_P(ByDtype, LayernormForwardAndBackward) {
       }
     }
     expect_close(y, expected_y, 1e-5, "y");
-    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                               view(rstd), false, view(dx), true, view(d_weight), view(d_bias));
+    row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
+                               view(rstd), false, view(dx), true, view(d_weight), of_centred(view(d_bias)));
     expect_close(dx, expected_dx, 1e-5, "dx");
     expect_close(d_weight, expected_weight, 1e-5, "weight gradient");
     expect_close(d_bias, expected_bias, 1e-5, "bias gradient");
-    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+    row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
                                view(rstd), true, view(dx_added), true, view(d_weight),
-                               view(d_bias));
+                               of_centred(view(d_bias)));
     expect_close(dx_added, expected_added, 1e-5, "dx added");
 
     // Written instead of added: the bits of a sum that begins with zeros.
     std::fill(d_weight.begin(), d_weight.end(), 0.0F);
     std::fill(d_bias.begin(), d_bias.end(), 0.0F);
-    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                               view(rstd), false, view(dx), true, view(d_weight), view(d_bias));
+    row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
+                               view(rstd), false, view(dx), true, view(d_weight), of_centred(view(d_bias)));
     Floats written_weight = poisoned(hidden);
-    Floats written_bias = poisoned(hidden);
-    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+    Floats written_bias = centred ? poisoned(hidden) : d_bias;
+    row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
                                view(rstd), false, view(dx), false, view(written_weight),
-                               view(written_bias));
+                               of_centred(view(written_bias)));
     expect_same_bits(written_weight, d_weight, "weight gradient, written");
     expect_same_bits(written_bias, d_bias, "bias gradient, written");
 
     // In 16 bits: the same sums, rounded once.
-    Weights narrow_weight(hidden, 8, GetParam());
-    Weights narrow_bias(hidden, 9, GetParam());
-    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+    Weights narrow_weight(hidden, 8, dtype);
+    Weights narrow_bias(hidden, 9, dtype);
+    row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
                                view(rstd), false, view(dx), false, narrow_weight.view(),
-                               narrow_bias.view());
-    const auto rounded = [](const Floats& sums) {
-      return loaded(stored(sums, GetParam()), GetParam());
+                               of_centred(narrow_bias.view()));
+    const auto rounded = [=](const Floats& sums) {
+      return loaded(stored(sums, dtype), dtype);
     };
     expect_same_bits(narrow_weight.now(), rounded(written_weight), "narrow weight gradient");
+    if (!centred) continue;
     expect_same_bits(narrow_bias.now(), rounded(written_bias), "narrow bias gradient");
   }
+}
+
+TEST_P(ByDtype, LayernormForwardAndBackward) { check_norm(GetParam(), true); }
+TEST_P(ByDtype, RmsnormForwardAndBackward) { check_norm(GetParam(), false); }
+
+TEST_P(ByDtype, EmbeddingWithoutPositions) {
+  const EmbeddingShape shape{2, 5, 7, 3};
+  const Weights table(shape.vocab * shape.hidden, 1, GetParam());
+  const auto ids = tokens(10, shape.vocab, 3);
+  Floats y = poisoned(30);
+  row_ops.embedding_forward({}, shape, ids.data(), table.memory(), {}, view(y));
+  Floats d_table(shape.vocab * shape.hidden);
+  Floats expected(d_table.size());
+  const Floats dy = normals(30, 4);
+  row_ops.embedding_backward({}, shape, ids.data(), view(dy), view(d_table), {});
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(ids[i / 3]) * 3 + i % 3;
+    EXPECT_EQ(y[i], table.wide[at]);
+    expected[at] += dy[i];
+  }
+  EXPECT_EQ(d_table, expected);
+}
+
+TEST(Swiglu, ForwardAndBackward) {
+  const std::pair<std::size_t, std::size_t> shapes[] = {{1, 1}, {3, 31}, {17, 40}};
+  for (const auto& [rows, width] : shapes) {
+    const Floats both = normals(rows * 2 * width, 1, 4.0F);
+    const Floats dy = normals(rows * width, 2);
+    Floats y = poisoned(rows * width);
+    Floats gradient = both;
+    row_ops.swiglu_forward({}, rows, width, view(both), view(y));
+    row_ops.swiglu_backward({}, rows, width, view(dy), view(gradient));
+    Doubles expected(rows * width);
+    Doubles expected_gradient(both.size());
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t j = 0; j < width; ++j) {
+        const double g = d(both[row * 2 * width + j]);
+        const double up = d(both[(row * 2 + 1) * width + j]);
+        const double s = 1 / (1 + std::exp(-g));
+        const double dy_here = d(dy[row * width + j]);
+        expected[row * width + j] = g * s * up;
+        expected_gradient[row * 2 * width + j] = dy_here * up * (s + g * s * (1 - s));
+        expected_gradient[(row * 2 + 1) * width + j] = dy_here * g * s;
+      }
+    }
+    expect_close(y, expected, 1e-6, "y");
+    expect_close(gradient, expected_gradient, 1e-6, "gradient");
+  }
+}
+
+/// Queries and keys as complex numbers times e^(i t theta_i); values stay; backward turns back.
+TEST(Rotary, TurnsByTheAngleOfThePosition) {
+  const AttentionShape shape{
+      .sequences = 2, .length = 5, .heads = 3, .kv_heads = 1, .head_width = 6};
+  const Floats table = normals(5 * 6, 1);
+  const Floats before = normals(shape.rows() * shape.qkv(), 2);
+  Floats turned = before;
+  row_ops.rotary({}, shape, view(table), false, view(turned));
+  Floats back = turned;
+  row_ops.rotary({}, shape, view(table), true, view(back));
+  Doubles expected(before.begin(), before.end());
+  Doubles expected_back(before.begin(), before.end());
+  for (std::size_t row = 0; row < shape.rows(); ++row) {
+    for (std::size_t head = 0; head < 4; ++head) {
+      for (std::size_t i = 0; i < 3; ++i) {
+        const std::size_t at = row * shape.qkv() + head * 6 + i;
+        const double c = d(table[row % 5 * 6 + 2 * i]);
+        const double s = d(table[row % 5 * 6 + 2 * i + 1]);
+        expected[at] = c * d(before[at]) - s * d(before[at + 3]);
+        expected[at + 3] = c * d(before[at + 3]) + s * d(before[at]);
+        // The transpose: c^2 + s^2 times what was there.
+        expected_back[at] *= c * c + s * s;
+        expected_back[at + 3] *= c * c + s * s;
+      }
+    }
+  }
+  expect_close(turned, expected, 1e-6, "turned");
+  expect_close(back, expected_back, 1e-5, "turned back");
 }
 
 TEST(CrossEntropy, LossAndGradient) {
@@ -158,13 +242,13 @@ TEST(CrossEntropy, LossAndGradient) {
     }
     Floats gradient = logits;
     Floats loss = poisoned(rows);
-    row_ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, true, 1.0F, view(gradient),
+    row_ops.cross_entropy({}, rows, vocab, vocab, targets.data(), true, 1.0F, view(gradient),
                           view(loss));
     expect_close(loss, expected_loss, 2e-6, "loss");
     expect_close(gradient, expected_gradient, 1e-6, "gradient");
     Floats lost = logits;
     Floats loss_only = poisoned(rows);
-    row_ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, false, 1.0F, view(lost),
+    row_ops.cross_entropy({}, rows, vocab, vocab, targets.data(), false, 1.0F, view(lost),
                           view(loss_only));
     EXPECT_EQ(loss_only, loss);
   }
@@ -182,9 +266,9 @@ TEST(CrossEntropy, PaddedRowsGiveTheSameAndZeros) {
   const auto targets = tokens(kRows, kVocab, 2);
   Floats loss = poisoned(kRows);
   Floats padded_loss = poisoned(kRows);
-  row_ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), kRows, true, 1.0F, view(dense),
+  row_ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), true, 1.0F, view(dense),
                         view(loss));
-  row_ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), kRows, true, 1.0F, view(padded),
+  row_ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), true, 1.0F, view(padded),
                         view(padded_loss));
   EXPECT_EQ(padded_loss, loss);
   for (std::size_t i = 0; i < padded.size(); ++i) {
@@ -193,53 +277,11 @@ TEST(CrossEntropy, PaddedRowsGiveTheSameAndZeros) {
   }
 }
 
-/// Rows that do not count have no loss and no gradient, whatever is in them; the others have those
-/// of a batch of them alone.
-TEST(CrossEntropy, NegativeTargetsDoNotCount) {
-  constexpr std::size_t kRows = 7;
-  constexpr std::size_t kVocab = 13;
-  const Floats logits = normals(kRows * kVocab, 1, 4.0F);
-  auto targets = tokens(kRows, kVocab, 2);
-  Floats alone;
-  std::vector<std::int32_t> counted;
-  Floats gradient = logits;
-  for (std::size_t r = 0; r < kRows; ++r) {
-    const auto row = static_cast<std::ptrdiff_t>(r * kVocab);
-    if (r % 3 == 1) {
-      targets[r] = -1;
-      gradient[r * kVocab] = std::numeric_limits<float>::quiet_NaN();
-      continue;
-    }
-    counted.push_back(targets[r]);
-    alone.insert(alone.end(), logits.begin() + row, logits.begin() + row + kVocab);
-  }
-  Floats loss = poisoned(kRows);
-  Floats loss_alone = poisoned(counted.size());
-  row_ops.cross_entropy({}, counted.size(), kVocab, kVocab, counted.data(), counted.size(), true,
-                        1.0F, view(alone), view(loss_alone));
-  row_ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), counted.size(), true, 1.0F,
-                        view(gradient), view(loss));
-  std::size_t next = 0;
-  for (std::size_t r = 0; r < kRows; ++r) {
-    const bool counts = targets[r] >= 0;
-    EXPECT_EQ(loss[r], counts ? loss_alone[next] : 0.0F) << r;
-    for (std::size_t v = 0; v < kVocab; ++v) {
-      EXPECT_EQ(gradient[r * kVocab + v], counts ? alone[next * kVocab + v] : 0.0F) << r;
-    }
-    next += counts ? 1 : 0;
-  }
-  double mean = 0.0;
-  double mean_alone = 0.0;
-  row_ops.add_mean({}, view(loss), counted.size(), &mean);
-  row_ops.add_mean({}, view(loss_alone), counted.size(), &mean_alone);
-  EXPECT_DOUBLE_EQ(mean, mean_alone);
-}
-
 TEST(CrossEntropy, LargeLogitsAndNan) {
   const std::vector<std::int32_t> targets = {0, 1};
   Floats logits = {1e4F, -1e4F, 0.0F, std::numeric_limits<float>::quiet_NaN()};
   Floats loss = poisoned(2);
-  row_ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, view(logits), view(loss));
+  row_ops.cross_entropy({}, 2, 2, 2, targets.data(), true, 1.0F, view(logits), view(loss));
   EXPECT_NEAR(loss[0], 0.0F, 1e-6F);
   EXPECT_TRUE(std::isnan(loss[1])) << "a NaN must not disappear";
   EXPECT_TRUE(std::isnan(logits[2]) && std::isnan(logits[3]));
@@ -249,9 +291,9 @@ TEST(Mean, SumsInDoublePrecisionUntilTaken) {
   const Floats values(1'000'000, 0.1F);
   const Floats others = {2.0F, 3.0F};
   double total = 0.0;
-  row_ops.add_mean({}, view(values), values.size(), &total);
+  row_ops.add_mean({}, view(values), &total);
   EXPECT_NEAR(total, d(0.1F), 1e-12);
-  row_ops.add_mean({}, view(others), others.size(), &total);
+  row_ops.add_mean({}, view(others), &total);
   double taken = -1.0;
   row_ops.take_total({}, &total, &taken);
   EXPECT_NEAR(taken, d(0.1F) + 2.5, 1e-12);
@@ -264,7 +306,7 @@ TEST(Views, WrongOnesAreRefused) {
   std::vector<Bf16> narrow(4);
   const std::vector<std::int32_t> targets = {0, 1};
   const auto run = [&](const View& values) {
-    row_ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, values, view(loss));
+    row_ops.cross_entropy({}, 2, 2, 2, targets.data(), true, 1.0F, values, view(loss));
   };
   EXPECT_NO_THROW(run(view(logits)));
   EXPECT_THROW(run(View::of(logits.data(), 3)), std::invalid_argument);

@@ -61,7 +61,7 @@ json identity(const config::TrainConfig& config) {
 
 /// One that makes a model, unlike test::another()'s for some.
 json another_of_model(const config::Option& option) {
-  if (option.path == "zeropp.model.name") return "encoder";
+  if (option.path == "zeropp.model.name") return "llama";
   if (option.path == "zeropp.model.hidden_size") return 128;
   if (option.path == "zeropp.model.num_attention_heads") return 8;
   return test::another(option);

@@ -13,10 +13,10 @@ namespace {
 constexpr unsigned kRowThreads = 128;
 
 template <class T>
-__global__ void forward_kernel(bool causal, std::size_t length, const float* scores,
+__global__ void forward_kernel(std::size_t length, const float* scores,
                                T* probabilities) {
   __shared__ RunningSoftmax scratch[32];
-  const std::size_t n = causal ? blockIdx.x % length + 1 : length;
+  const std::size_t n = blockIdx.x % length + 1;
   const float* const in = scores + blockIdx.x * length;
   T* const out = probabilities + blockIdx.x * length;
   RunningSoftmax softmax;
@@ -33,10 +33,10 @@ __global__ void forward_kernel(bool causal, std::size_t length, const float* sco
 }
 
 template <class T>
-__global__ void backward_kernel(bool causal, std::size_t length, const T* probabilities,
+__global__ void backward_kernel(std::size_t length, const T* probabilities,
                                 const float* d_probabilities, T* d_scores) {
   __shared__ float scratch[1][32];
-  const std::size_t n = causal ? blockIdx.x % length + 1 : length;
+  const std::size_t n = blockIdx.x % length + 1;
   const T* const p = probabilities + blockIdx.x * length;
   const float* const d = d_probabilities + blockIdx.x * length;
   T* const out = d_scores + blockIdx.x * length;
@@ -50,23 +50,23 @@ __global__ void backward_kernel(bool causal, std::size_t length, const T* probab
 
 }  // namespace
 
-void attention_softmax(bool causal, std::size_t count, std::size_t length, const float* scores,
+void attention_softmax(std::size_t count, std::size_t length, const float* scores,
                        View probabilities, StreamHandle stream) {
   with_type(probabilities.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     forward_kernel<<<static_cast<unsigned>(count * length), kRowThreads, 0,
-                     cuda::stream_of(stream)>>>(causal, length, scores, probabilities.as<T>());
+                     cuda::stream_of(stream)>>>(length, scores, probabilities.as<T>());
     cuda::check_launch();
   });
 }
 
-void attention_softmax_backward(bool causal, std::size_t count, std::size_t length,
+void attention_softmax_backward(std::size_t count, std::size_t length,
                                 ConstView probabilities, const float* d_probabilities,
                                 View d_scores, StreamHandle stream) {
   with_type(probabilities.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     backward_kernel<<<static_cast<unsigned>(count * length), kRowThreads, 0,
-                      cuda::stream_of(stream)>>>(causal, length, probabilities.as<T>(),
+                      cuda::stream_of(stream)>>>(length, probabilities.as<T>(),
                                                  d_probabilities, d_scores.as<T>());
     cuda::check_launch();
   });

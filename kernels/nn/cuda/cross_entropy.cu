@@ -44,12 +44,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const auto target = static_cast<unsigned>(targets[r]);
   constexpr unsigned kStep = kThreads * W;
   const unsigned begin = threadIdx.x * W;
-  if (targets[r] < 0) {  // the whole block: no thread is left waiting
-    if (threadIdx.x == 0) row_loss[r] = 0.0F;
-    const float zeros[W] = {};
-    for (unsigned v = begin; gradient && v < stride; v += kStep) store(row + v, rounded<T>(zeros));
-    return;
-  }
 
   RunningSoftmax softmax;
   for (unsigned first = begin; first < vocab; first += kInFlight * kStep) {
@@ -97,8 +91,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 }  // namespace
 
 void cross_entropy(const NnContext& context, std::size_t rows, std::size_t vocab,
-                   std::size_t stride, const std::int32_t* targets, std::size_t counted,
-                   bool gradient, float loss_scale, View logits, View row_loss) {
+                   std::size_t stride, const std::int32_t* targets, bool gradient, float loss_scale,
+                   View logits, View row_loss) {
   float* const losses = elements<float>(row_loss, rows, "cross-entropy row loss");
   if (rows == 0) return;
   with_type(logits.dtype, [&](auto* type) {
@@ -113,7 +107,7 @@ void cross_entropy(const NnContext& context, std::size_t rows, std::size_t vocab
       kernel<<<static_cast<unsigned>(rows), kThreads, kept * sizeof(T),
                cuda::stream_of(context.stream)>>>(
           static_cast<unsigned>(vocab), static_cast<unsigned>(stride), static_cast<unsigned>(kept),
-          targets, gradient, loss_scale / static_cast<float>(counted), values, losses);
+          targets, gradient, loss_scale / static_cast<float>(rows), values, losses);
       cuda::check_launch();
     });
   });

@@ -1,4 +1,4 @@
-// Token and position embedding on the GPU. Backward without atomics: the rows are sorted by token
+// Token and position embedding on the GPU; the table of positions may be missing. Backward without atomics: the rows are sorted by token
 // (a stable sort keeps their order), then each token's rows are added in order, as on the host.
 #include <algorithm>
 #include <bit>
@@ -23,11 +23,16 @@ __global__ void forward_kernel(EmbeddingShape shape, const std::int32_t* tokens,
                                const T* token_table, const T* position_table, T* y) {
   const std::size_t row = blockIdx.x;
   const T* const token = token_table + static_cast<std::size_t>(tokens[row]) * shape.hidden;
-  const T* const position = position_table + row % shape.length * shape.hidden;
+  const T* const position =
+      position_table == nullptr ? nullptr : position_table + row % shape.length * shape.hidden;
   T* const out = y + row * shape.hidden;
   for (std::size_t j = static_cast<std::size_t>(threadIdx.x) * W; j < shape.hidden;
        j += static_cast<std::size_t>(blockDim.x) * W) {
     const Pack<T, W> a = load<W>(token + j);
+    if (position == nullptr) {
+      store(out + j, a);
+      continue;
+    }
     const Pack<T, W> b = load<W>(position + j);
     float sum[W];
 #pragma unroll
@@ -143,7 +148,9 @@ void embedding_forward(const NnContext& context, const EmbeddingShape& shape,
     const T* const token =
         elements<T>(token_table, shape.vocab * shape.hidden, "embedding token table");
     const T* const position =
-        elements<T>(position_table, shape.length * shape.hidden, "embedding position table");
+        position_table.count > 0
+            ? elements<T>(position_table, shape.length * shape.hidden, "embedding position table")
+            : nullptr;
     T* const out = elements<T>(y, rows * shape.hidden, "embedding output");
     with_pack<T>(rows_aligned<T>(shape.hidden, {token, position, out}), [&](auto pack) {
       constexpr int kWidth = pack;
@@ -165,7 +172,10 @@ void embedding_backward(const NnContext& context, const EmbeddingShape& shape,
   float* const d_token =
       elements<float>(d_token_table, shape.vocab * shape.hidden, "embedding token gradient");
   float* const d_position =
-      elements<float>(d_position_table, shape.length * shape.hidden, "embedding position gradient");
+      d_position_table.count > 0
+          ? elements<float>(d_position_table, shape.length * shape.hidden,
+                            "embedding position gradient")
+          : nullptr;
   // The scratch is typed fp32; it holds integers here.
   auto* const row_numbers = reinterpret_cast<std::int32_t*>(
       elements<float>(context.workspace, space.elements(), "embedding workspace"));
@@ -189,6 +199,7 @@ void embedding_backward(const NnContext& context, const EmbeddingShape& shape,
       token_gradient_kernel<T, kWidth><<<static_cast<unsigned>(rows), threads, 0, stream>>>(
           rows, shape.hidden, sorted_tokens, sorted_rows, grad, d_token);
       cuda::check_launch();
+      if (d_position == nullptr) return;
       position_gradient_kernel<T, kWidth>
           <<<static_cast<unsigned>(shape.length), threads, 0, stream>>>(shape, grad, d_position);
       cuda::check_launch();

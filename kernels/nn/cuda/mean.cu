@@ -11,7 +11,7 @@ constexpr unsigned kMeanThreads = 1024;
 
 /// One block: thread i sums values i, i + 1024, ...; then the threads' sums by halves.
 __global__ void __launch_bounds__(kMeanThreads)
-    add_mean_kernel(std::size_t n, const float* values, double counted, double* total) {
+    add_mean_kernel(std::size_t n, const float* values, double* total) {
   __shared__ double sums[kMeanThreads];
   double sum = 0.0;
   for (std::size_t i = threadIdx.x; i < n; i += kMeanThreads) sum += static_cast<double>(values[i]);
@@ -20,15 +20,15 @@ __global__ void __launch_bounds__(kMeanThreads)
     __syncthreads();
     if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
-  if (threadIdx.x == 0) *total += sums[0] / counted;
+  if (threadIdx.x == 0) *total += sums[0] / static_cast<double>(n);
 }
 
 }  // namespace
 
-void add_mean(const NnContext& context, ConstView values, std::size_t counted, double* total) {
+void add_mean(const NnContext& context, ConstView values, double* total) {
   const float* const from = elements<float>(values, values.count, "mean input");
   add_mean_kernel<<<1, kMeanThreads, 0, cuda::stream_of(context.stream)>>>(
-      values.count, from, static_cast<double>(counted), total);
+      values.count, from, total);
   cuda::check_launch();
 }
 

@@ -9,27 +9,33 @@ namespace zeropp::nn::host {
 
 namespace {
 
-/// Offsets in qkv and in y at which head i % heads of sequence i / heads begins.
+/// Offsets at which query head i % heads of sequence i / heads begins.
 struct Heads {
   AttentionShape shape;
 
   [[nodiscard]] std::size_t count() const { return shape.sequences * shape.heads; }
   [[nodiscard]] std::size_t square() const { return shape.length * shape.length; }
-  /// Columns that row t of a square counts.
-  [[nodiscard]] std::size_t columns(std::size_t t) const {
-    return shape.causal ? t + 1 : shape.length;
-  }
-  /// The host keeps P [sequences, heads, length, length], zero beyond the columns.
+  /// The host keeps P [sequences, heads, length, length], zero beyond the columns that count.
   [[nodiscard]] std::size_t probabilities() const { return count() * square(); }
-  [[nodiscard]] std::size_t qkv_stride() const { return 3 * shape.hidden; }
-  [[nodiscard]] std::size_t in_qkv(std::size_t i) const {
-    return i / shape.heads * shape.length * qkv_stride() + i % shape.heads * shape.head_width();
+  [[nodiscard]] std::size_t queries(std::size_t i) const {
+    return i / shape.heads * shape.length * shape.qkv() + i % shape.heads * shape.head_width;
   }
+  /// Of the keys that the head reads.
+  [[nodiscard]] std::size_t keys(std::size_t i) const {
+    return i / shape.heads * shape.length * shape.qkv() + shape.queries() +
+           i % shape.heads / shape.group() * shape.head_width;
+  }
+  [[nodiscard]] std::size_t values(std::size_t i) const { return keys(i) + shape.keys(); }
   [[nodiscard]] std::size_t in_y(std::size_t i) const {
-    return i / shape.heads * shape.length * shape.hidden + i % shape.heads * shape.head_width();
+    return i / shape.heads * shape.length * shape.queries() + i % shape.heads * shape.head_width;
+  }
+  /// What a gradient of keys or values is multiplied by before the head adds to it: 0 for the
+  /// first head of a group, which writes it.
+  [[nodiscard]] float kept(std::size_t i) const {
+    return i % shape.heads % shape.group() == 0 ? 0.0F : 1.0F;
   }
   [[nodiscard]] float scale() const {
-    return 1.0F / std::sqrt(static_cast<float>(shape.head_width()));
+    return 1.0F / std::sqrt(static_cast<float>(shape.head_width));
   }
 };
 
@@ -55,26 +61,24 @@ void attention_forward(const NnContext& context, const AttentionShape& shape, Co
                        View saved, View y) {
   const Heads heads{shape};
   const std::size_t t = shape.length;
-  const std::size_t width = shape.head_width();
-  const std::size_t stride = heads.qkv_stride();
-  const float* const q = floats(qkv, shape.sequences * t * stride, "attention qkv");
+  const std::size_t width = shape.head_width;
+  const std::size_t stride = shape.qkv();
+  const float* const in = floats(qkv, shape.rows() * stride, "attention qkv");
   float* const p = floats(saved, heads.probabilities(), "attention probabilities");
-  float* const out = floats(y, shape.sequences * t * shape.hidden, "attention output");
+  float* const out = floats(y, shape.rows() * shape.queries(), "attention output");
   {
     const ProductScope scope(context);
     for (std::size_t i = 0; i < heads.count(); ++i) {
-      const float* const query = q + heads.in_qkv(i);
-      multiply(t, t, width, heads.scale(), {query, stride}, {query + shape.hidden, stride, true},
-               0.0F, p + i * heads.square(), t);
+      multiply(t, t, width, heads.scale(), {in + heads.queries(i), stride},
+               {in + heads.keys(i), stride, true}, 0.0F, p + i * heads.square(), t);
     }
   }
   host_for("attention_softmax", heads.count() * t,
-           [=](std::size_t row) { softmax_row(p + row * t, heads.columns(row % t), t); });
+           [=](std::size_t row) { softmax_row(p + row * t, row % t + 1, t); });
   const ProductScope scope(context);
   for (std::size_t i = 0; i < heads.count(); ++i) {
-    const float* const value = q + heads.in_qkv(i) + 2 * shape.hidden;
-    multiply(t, width, t, 1.0F, {p + i * heads.square(), t}, {value, stride}, 0.0F,
-             out + heads.in_y(i), shape.hidden);
+    multiply(t, width, t, 1.0F, {p + i * heads.square(), t}, {in + heads.values(i), stride}, 0.0F,
+             out + heads.in_y(i), shape.queries());
   }
 }
 
@@ -82,36 +86,33 @@ void attention_backward(const NnContext& context, const AttentionShape& shape, C
                         ConstView qkv, ConstView saved, ConstView /*y*/, View d_qkv) {
   const Heads heads{shape};
   const std::size_t t = shape.length;
-  const std::size_t width = shape.head_width();
-  const std::size_t stride = heads.qkv_stride();
-  const float* const grad = floats(dy, shape.sequences * t * shape.hidden, "attention gradient");
-  const float* const q = floats(qkv, shape.sequences * t * stride, "attention qkv");
+  const std::size_t width = shape.head_width;
+  const std::size_t stride = shape.qkv();
+  const float* const grad = floats(dy, shape.rows() * shape.queries(), "attention gradient");
+  const float* const in = floats(qkv, shape.rows() * stride, "attention qkv");
   const float* const p = floats(saved, heads.probabilities(), "attention probabilities");
-  float* const d_q = floats(d_qkv, shape.sequences * t * stride, "attention qkv gradient");
+  float* const d_in = floats(d_qkv, shape.rows() * stride, "attention qkv gradient");
   float* const d_s = floats(context.workspace, heads.probabilities(), "attention workspace");
   {
     const ProductScope scope(context);
     for (std::size_t i = 0; i < heads.count(); ++i) {
-      const float* const value = q + heads.in_qkv(i) + 2 * shape.hidden;
       const float* const d_out = grad + heads.in_y(i);
-      multiply(t, t, width, 1.0F, {d_out, shape.hidden}, {value, stride, true}, 0.0F,
-               d_s + i * heads.square(), t);
-      multiply(t, width, t, 1.0F, {p + i * heads.square(), t, true}, {d_out, shape.hidden}, 0.0F,
-               d_q + heads.in_qkv(i) + 2 * shape.hidden, stride);
+      multiply(t, t, width, 1.0F, {d_out, shape.queries()}, {in + heads.values(i), stride, true},
+               0.0F, d_s + i * heads.square(), t);
+      multiply(t, width, t, 1.0F, {p + i * heads.square(), t, true}, {d_out, shape.queries()},
+               heads.kept(i), d_in + heads.values(i), stride);
     }
   }
   host_for("attention_softmax_backward", heads.count() * t, [=](std::size_t row) {
-    softmax_backward_row(p + row * t, d_s + row * t, heads.columns(row % t), t);
+    softmax_backward_row(p + row * t, d_s + row * t, row % t + 1, t);
   });
   const ProductScope scope(context);
   for (std::size_t i = 0; i < heads.count(); ++i) {
-    const float* const query = q + heads.in_qkv(i);
-    float* const d_query = d_q + heads.in_qkv(i);
     const float* const square = d_s + i * heads.square();
-    multiply(t, width, t, heads.scale(), {square, t}, {query + shape.hidden, stride}, 0.0F, d_query,
-             stride);
-    multiply(t, width, t, heads.scale(), {square, t, true}, {query, stride}, 0.0F,
-             d_query + shape.hidden, stride);
+    multiply(t, width, t, heads.scale(), {square, t}, {in + heads.keys(i), stride}, 0.0F,
+             d_in + heads.queries(i), stride);
+    multiply(t, width, t, heads.scale(), {square, t, true}, {in + heads.queries(i), stride},
+             heads.kept(i), d_in + heads.keys(i), stride);
   }
 }
 

@@ -8,18 +8,13 @@
 namespace zeropp::nn::host {
 
 void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t vocab,
-                   std::size_t stride, const std::int32_t* targets, std::size_t counted,
-                   bool gradient, float loss_scale, View logits, View row_loss) {
+                   std::size_t stride, const std::int32_t* targets, bool gradient,
+                   float loss_scale, View logits, View row_loss) {
   float* const values = floats(logits, rows * stride, "cross-entropy logits");
   float* const losses = floats(row_loss, rows, "cross-entropy row loss");
-  const float weight = loss_scale / static_cast<float>(counted);
+  const float weight = loss_scale / static_cast<float>(rows);
   host_for("cross_entropy", rows, [=](std::size_t r) {
     float* const row = values + r * stride;
-    if (targets[r] < 0) {
-      losses[r] = 0.0F;
-      if (gradient) std::fill(row, row + stride, 0.0F);
-      return;
-    }
     const auto target = static_cast<std::size_t>(targets[r]);
     const float top = largest(row, vocab);
     const float shifted_target = row[target] - top;
@@ -34,11 +29,11 @@ void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t v
   });
 }
 
-void add_mean(const NnContext& /*context*/, ConstView values, std::size_t counted, double* total) {
+void add_mean(const NnContext& /*context*/, ConstView values, double* total) {
   const float* const from = floats(values, values.count, "mean input");
   double sum = 0.0;
   for (std::size_t i = 0; i < values.count; ++i) sum += static_cast<double>(from[i]);
-  *total += sum / static_cast<double>(counted);
+  *total += sum / static_cast<double>(values.count);
 }
 
 void take_total(const NnContext& /*context*/, double* total, double* taken) {

@@ -8,17 +8,21 @@ void embedding_forward(const NnContext& /*context*/, const EmbeddingShape& shape
                        View y) {
   const auto [sequences, length, vocab, hidden] = shape;
   require(token_table, vocab * hidden, "embedding token table");
-  require(position_table, length * hidden, "embedding position table");
+  const bool positions = position_table.count > 0;
+  if (positions) require(position_table, length * hidden, "embedding position table");
   float* const out = floats(y, sequences * length * hidden, "embedding output");
   with_type(token_table.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const token_rows = token_table.as<T>();
-    const T* const position_rows = position_table.as<T>();
+    const T* const position_rows = positions ? position_table.as<T>() : nullptr;
     host_for("embedding_forward", sequences * length, [=, n = hidden, t = length](auto row) {
       const T* const token = token_rows + static_cast<std::size_t>(tokens[row]) * n;
-      const T* const position = position_rows + row % t * n;
-      for (std::size_t j = 0; j < n; ++j) {
-        out[row * n + j] = to_float(token[j]) + to_float(position[j]);
+      float* const to = out + row * n;
+      if (positions) {
+        const T* const position = position_rows + row % t * n;
+        for (std::size_t j = 0; j < n; ++j) to[j] = to_float(token[j]) + to_float(position[j]);
+      } else {
+        for (std::size_t j = 0; j < n; ++j) to[j] = to_float(token[j]);
       }
     });
   });
@@ -32,14 +36,17 @@ void embedding_backward(const NnContext& /*context*/, const EmbeddingShape& shap
   const float* const grad = floats(dy, rows * hidden, "embedding output gradient");
   float* const d_token = floats(d_token_table, vocab * hidden, "embedding token gradient");
   float* const d_position =
-      floats(d_position_table, length * hidden, "embedding position gradient");
+      d_position_table.count > 0
+          ? floats(d_position_table, length * hidden, "embedding position gradient")
+          : nullptr;
   for_blocks("embedding_backward", hidden,
              [=, n = hidden, t = length](std::size_t begin, std::size_t end) {
                for (std::size_t row = 0; row < rows; ++row) {
                  const float* const from = grad + row * n;
                  float* const token = d_token + static_cast<std::size_t>(tokens[row]) * n;
-                 float* const position = d_position + row % t * n;
                  for (std::size_t j = begin; j < end; ++j) token[j] += from[j];
+                 if (d_position == nullptr) continue;
+                 float* const position = d_position + row % t * n;
                  for (std::size_t j = begin; j < end; ++j) position[j] += from[j];
                }
              });

@@ -13,13 +13,22 @@ void embedding_backward(const NnContext&, const EmbeddingShape&, const std::int3
                         ConstView dy, View d_token_table, View d_position_table);
 std::size_t embedding_workspace(const EmbeddingShape&);
 
-// layernorm.cpp
-void layernorm_forward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView x,
-                       ConstView weight, ConstView bias, View y, View mean, View rstd);
-void layernorm_backward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
-                        ConstView x, ConstView weight, ConstView mean, ConstView rstd,
-                        bool accumulate_dx, View dx, bool accumulate, View d_weight, View d_bias);
-std::size_t layernorm_workspace(std::size_t rows, std::size_t hidden);
+// norm.cpp
+void norm_forward(const NnContext&, const NormShape&, ConstView x, ConstView weight, ConstView bias,
+                  View y, View mean, View rstd);
+void norm_backward(const NnContext&, const NormShape&, ConstView dy, ConstView x, ConstView weight,
+                   ConstView mean, ConstView rstd, bool accumulate_dx, View dx, bool accumulate,
+                   View d_weight, View d_bias);
+std::size_t norm_workspace(std::size_t rows, std::size_t hidden);
+
+// swiglu.cpp
+void swiglu_forward(const NnContext&, std::size_t rows, std::size_t width, ConstView gate_up,
+                    View y);
+void swiglu_backward(const NnContext&, std::size_t rows, std::size_t width, ConstView dy,
+                     View gate_up);
+
+// rotary.cpp
+void rotary(const NnContext&, const AttentionShape&, ConstView table, bool backward, View qkv);
 
 // linear.cpp
 void linear_forward(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
@@ -41,9 +50,9 @@ std::string attention_name(const AttentionShape&, Dtype compute);
 
 // cross_entropy.cpp
 void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
-                   const std::int32_t* targets, std::size_t counted, bool gradient,
-                   float loss_scale, View logits, View row_loss);
-void add_mean(const NnContext&, ConstView values, std::size_t counted, double* total);
+                   const std::int32_t* targets, bool gradient, float loss_scale, View logits,
+                   View row_loss);
+void add_mean(const NnContext&, ConstView values, double* total);
 void take_total(const NnContext&, double* total, double* taken);
 
 }  // namespace zeropp::nn::host

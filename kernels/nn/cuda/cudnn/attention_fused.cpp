@@ -51,8 +51,8 @@ struct Key {
   std::int64_t sequences;
   std::int64_t length;
   std::int64_t heads;
+  std::int64_t kv_heads;
   std::int64_t width;
-  bool causal;
   Dtype dtype;
   Pass pass;
   auto operator<=>(const Key&) const = default;
@@ -65,8 +65,8 @@ Key key_of(const AttentionShape& shape, Dtype dtype, Pass pass) {
   return {pass == Pass::backward_ordered ? 1 : number(shape.sequences),
           number(shape.length),
           number(shape.heads),
-          number(shape.head_width()),
-          shape.causal,
+          number(shape.kv_heads),
+          number(shape.head_width),
           dtype,
           pass};
 }
@@ -94,9 +94,10 @@ struct Plan {
 };
 
 /// [S, heads, T, width] in memory where tokens lie `row` elements apart.
-void lay_out(fe::graph::Tensor_attributes& tensor, Tensor id, const Key& key, std::int64_t row) {
+void lay_out(fe::graph::Tensor_attributes& tensor, Tensor id, const Key& key, std::int64_t heads,
+             std::int64_t row) {
   tensor.set_uid(id)
-      .set_dim({key.sequences, key.heads, key.length, key.width})
+      .set_dim({key.sequences, heads, key.length, key.width})
       .set_stride({key.length * row, key.width, row, 1})
       .set_data_type(type_of(key.dtype));
 }
@@ -111,32 +112,33 @@ void lay_out_stats(fe::graph::Tensor_attributes& tensor, const Key& key) {
 
 /// The graph of a pass; its nodes are cuDNN's.
 void describe(fe::graph::Graph& graph, const Key& key) {
-  const std::int64_t hidden = key.heads * key.width;
+  const std::int64_t out = key.heads * key.width;
+  const std::int64_t row = out + 2 * key.kv_heads * key.width;  // of qkv
   const float scale = 1.0F / std::sqrt(static_cast<float>(key.width));
-  const auto input = [&](Tensor id, std::int64_t row) {
+  const auto input = [&](Tensor id, std::int64_t heads, std::int64_t apart) {
     fe::graph::Tensor_attributes tensor;
-    lay_out(tensor, id, key, row);
+    lay_out(tensor, id, key, heads, apart);
     return graph.tensor(tensor);
   };
   graph.set_io_data_type(type_of(key.dtype))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
-  const auto q = input(kQ, 3 * hidden);
-  const auto k = input(kK, 3 * hidden);
-  const auto v = input(kV, 3 * hidden);
+  const auto q = input(kQ, key.heads, row);
+  const auto k = input(kK, key.kv_heads, row);
+  const auto v = input(kV, key.kv_heads, row);
   if (key.pass == Pass::forward) {
     const auto [o, stats] = graph.sdpa(q, k, v,
                                        fe::graph::SDPA_attributes()
                                            .set_name("attention")
                                            .set_generate_stats(true)
-                                           .set_causal_mask(key.causal)
+                                           .set_causal_mask(true)
                                            .set_attn_scale(scale));
-    lay_out(o->set_output(true), kO, key, hidden);
+    lay_out(o->set_output(true), kO, key, key.heads, out);
     lay_out_stats(stats->set_output(true), key);
     return;
   }
-  const auto o = input(kO, hidden);
-  const auto d_o = input(kGradO, hidden);
+  const auto o = input(kO, key.heads, out);
+  const auto d_o = input(kGradO, key.heads, out);
   fe::graph::Tensor_attributes saved;
   lay_out_stats(saved, key);
   const auto stats = graph.tensor(saved);
@@ -144,12 +146,12 @@ void describe(fe::graph::Graph& graph, const Key& key) {
       graph.sdpa_backward(q, k, v, o, d_o, stats,
                           fe::graph::SDPA_backward_attributes()
                               .set_name("attention_backward")
-                              .set_causal_mask(key.causal)
+                              .set_causal_mask(true)
                               .set_attn_scale(scale)
                               .set_deterministic_algorithm(key.pass == Pass::backward_ordered));
-  lay_out(d_q->set_output(true), kGradQ, key, 3 * hidden);
-  lay_out(d_k->set_output(true), kGradK, key, 3 * hidden);
-  lay_out(d_v->set_output(true), kGradV, key, 3 * hidden);
+  lay_out(d_q->set_output(true), kGradQ, key, key.heads, row);
+  lay_out(d_k->set_output(true), kGradK, key, key.kv_heads, row);
+  lay_out(d_v->set_output(true), kGradV, key, key.kv_heads, row);
 }
 
 using Pointers = std::unordered_map<std::int64_t, void*>;
@@ -171,7 +173,7 @@ class CudnnAttention final : public AttentionPath {
   /// cuDNN reads 16 bytes at a time, and has no backward of a single token.
   [[nodiscard]] std::string refusal(const AttentionShape& shape, Dtype compute) const override {
     if (size_of(compute) != 2) return "cuDNN's attention is of 16-bit types";
-    if (shape.head_width() % 8 != 0) return "the head's width is not a multiple of 8";
+    if (shape.head_width % 8 != 0) return "the head's width is not a multiple of 8";
     if (shape.length < 2) return "a sequence has a single token";
     for (const Pass pass : passes_of(shape)) {
       const std::string& why = plan(key_of(shape, compute, pass)).refusal;
@@ -196,12 +198,12 @@ class CudnnAttention final : public AttentionPath {
 
   void forward(const NnContext& context, const AttentionShape& shape, ConstView qkv, View saved,
                View y) const override {
-    const std::size_t rows = shape.sequences * shape.length;
-    require(qkv, rows * 3 * shape.hidden, qkv.dtype, "attention qkv");
-    require(y, rows * shape.hidden, qkv.dtype, "attention output");
+    const std::size_t rows = shape.rows();
+    require(qkv, rows * shape.qkv(), qkv.dtype, "attention qkv");
+    require(y, rows * shape.queries(), qkv.dtype, "attention output");
     Pointers pointers{{kQ, at(qkv, 0)},
-                      {kK, at(qkv, shape.hidden)},
-                      {kV, at(qkv, 2 * shape.hidden)},
+                      {kK, at(qkv, shape.queries())},
+                      {kV, at(qkv, shape.queries() + shape.keys())},
                       {kO, at(y, 0)},
                       {kStats, elements<float>(saved, rows * shape.heads, "attention statistics")}};
     execute(context, key_of(shape, qkv.dtype, Pass::forward), context.workspace, pointers);
@@ -209,12 +211,13 @@ class CudnnAttention final : public AttentionPath {
 
   void backward(const NnContext& context, const AttentionShape& shape, ConstView dy, ConstView qkv,
                 ConstView saved, ConstView y, View d_qkv) const override {
-    const std::size_t hidden = shape.hidden;
-    const std::size_t rows = shape.sequences * shape.length;
-    require(qkv, rows * 3 * hidden, qkv.dtype, "attention qkv");
-    require(y, rows * hidden, qkv.dtype, "attention output");
-    require(dy, rows * hidden, qkv.dtype, "attention gradient");
-    require(d_qkv, rows * 3 * hidden, qkv.dtype, "attention qkv gradient");
+    const std::size_t rows = shape.rows();
+    const std::size_t keys = shape.queries();  // begin there in a row of qkv
+    const std::size_t values = keys + shape.keys();
+    require(qkv, rows * shape.qkv(), qkv.dtype, "attention qkv");
+    require(y, rows * shape.queries(), qkv.dtype, "attention output");
+    require(dy, rows * shape.queries(), qkv.dtype, "attention gradient");
+    require(d_qkv, rows * shape.qkv(), qkv.dtype, "attention qkv gradient");
     const float* const stats = elements<float>(saved, rows * shape.heads, "attention statistics");
     const Pass pass = backward_of(shape);
     const Key key = key_of(shape, qkv.dtype, pass);
@@ -233,16 +236,17 @@ class CudnnAttention final : public AttentionPath {
                                     cudaMemcpyDeviceToDevice, stream_of(context)));
         statistics = context.workspace.as<float>();
       }
-      const std::size_t wide = row * 3 * hidden;
-      Pointers pointers{{kQ, at(qkv, wide)},
-                        {kK, at(qkv, wide + hidden)},
-                        {kV, at(qkv, wide + 2 * hidden)},
-                        {kO, at(y, row * hidden)},
-                        {kGradO, at(dy, row * hidden)},
+      const std::size_t first = row * shape.qkv();
+      const std::size_t out = row * shape.queries();
+      Pointers pointers{{kQ, at(qkv, first)},
+                        {kK, at(qkv, first + keys)},
+                        {kV, at(qkv, first + values)},
+                        {kO, at(y, out)},
+                        {kGradO, at(dy, out)},
                         {kStats, pointer(statistics)},
-                        {kGradQ, at(d_qkv, wide)},
-                        {kGradK, at(d_qkv, wide + hidden)},
-                        {kGradV, at(d_qkv, wide + 2 * hidden)}};
+                        {kGradQ, at(d_qkv, first)},
+                        {kGradK, at(d_qkv, first + keys)},
+                        {kGradV, at(d_qkv, first + values)}};
       execute(context, key, scratch, pointers);
     }
   }
@@ -285,7 +289,7 @@ class CudnnAttention final : public AttentionPath {
     if (!planned.refusal.empty()) {
       cuda::fail("attention of " + std::to_string(key.sequences) + " x " +
                  std::to_string(key.length) + " tokens, " + std::to_string(key.heads) +
-                 " heads of " + std::to_string(key.width) + ": " + planned.refusal +
+                 " heads (" + std::to_string(key.kv_heads) + " of keys) of " + std::to_string(key.width) + ": " + planned.refusal +
                  ": cuDNN takes the model's longest sequences and not these: give sequences of "
                  "that length");
     }

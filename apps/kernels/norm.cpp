@@ -1,5 +1,5 @@
-// Layer normalisation, forward and backward; in a block the backward adds to the gradient of the
-// residual stream, variant "add".
+// Layer and RMS normalisation, forward and backward; in a block the backward adds to the gradient of
+// the residual stream, variant "add".
 #include <cmath>
 
 #include "apps/kernels/block.hpp"
@@ -14,10 +14,13 @@ using nn::NnContext;
 
 constexpr std::size_t kLooks = 64;  // rows, and columns
 
-/// Arrays of one layer normalisation, as functions of their place.
+enum class Kind : bool { layer, rms };
+
+/// Arrays of one normalisation, as functions of their place.
 struct Layer {
-  Layer(const Block& block, Dtype activation)
-      : rows(block.shape.rows()),
+  Layer(const Block& block, Dtype activation, Kind kind)
+      : centred(kind == Kind::layer),
+        rows(block.shape.rows()),
         hidden(block.shape.hidden),
         x(block.source.normals(1, activation)),
         dy(block.source.normals(2, activation)),
@@ -32,7 +35,7 @@ struct Layer {
   [[nodiscard]] Moments moments(std::size_t row) const {
     double mean = 0;
     double squares = 0;
-    for (std::size_t j = 0; j < hidden; ++j) mean += x(row * hidden + j);
+    for (std::size_t j = 0; centred && j < hidden; ++j) mean += x(row * hidden + j);
     mean /= static_cast<double>(hidden);
     for (std::size_t j = 0; j < hidden; ++j) {
       const double off = x(row * hidden + j) - mean;
@@ -44,6 +47,11 @@ struct Layer {
     return (x(row * hidden + j) - of.mean) * of.rstd;
   }
 
+  [[nodiscard]] nn::NormShape shape() const { return {rows, hidden, 1e-5F}; }
+  /// Elements of what layer normalisation alone has.
+  [[nodiscard]] std::size_t of_centred(std::size_t count) const { return centred ? count : 0; }
+
+  bool centred;
   std::size_t rows;
   std::size_t hidden;
   Values x, dy, dx, weight, bias;
@@ -59,11 +67,11 @@ std::string check_forward(const Layer& layer, Dtype activation, const Results& r
   for (const Result* result : {&y, &mean, &rstd}) verdict.written(*result);
   for (const std::size_t row : some_of(layer.rows, kLooks)) {
     const Layer::Moments wanted = layer.moments(row);
-    verdict.close(mean, row, wanted.mean, 1e-5);
+    if (layer.centred) verdict.close(mean, row, wanted.mean, 1e-5);
     verdict.close(rstd, row, wanted.rstd, 1e-4 * wanted.rstd);
     for (std::size_t j = 0; j < layer.hidden; ++j) {
       const double scaled = layer.normalized(row, j, wanted) * layer.weight(j);
-      const double bias = layer.bias(j);
+      const double bias = layer.centred ? layer.bias(j) : 0.0;
       verdict.close(y, row * layer.hidden + j, scaled + bias,
                     tolerance_of(activation) * (std::abs(scaled) + std::abs(bias) + 1e-3));
     }
@@ -71,28 +79,29 @@ std::string check_forward(const Layer& layer, Dtype activation, const Results& r
   return verdict.text();
 }
 
-Problem forward_of(const Block& block, const ComputeDevice& device) {
+Problem forward_of(const Block& block, const ComputeDevice& device, Kind kind) {
   const Dtype activation = block.activation(device);
-  const Layer layer(block, activation);
+  const Layer layer(block, activation, kind);
   const std::size_t rows = layer.rows;
   const std::size_t hidden = layer.hidden;
   const std::size_t n = rows * hidden;
   constexpr double kOperations = 8;
   return {
-      .work = {.read = bytes(n, activation) + bytes(2 * hidden, block.compute),
-               .written = bytes(n, activation) + bytes(2 * rows, Dtype::fp32),
+      .work = {.read = bytes(n, activation) + bytes(hidden + layer.of_centred(hidden), block.compute),
+               .written = bytes(n, activation) + bytes(rows + layer.of_centred(rows), Dtype::fp32),
                .operations = kOperations * static_cast<double>(n)},
       .arrays = {{"x", n, activation, filled_with(layer.x)},
                  {"weight", hidden, block.compute, filled_with(layer.weight)},
-                 {"bias", hidden, block.compute, filled_with(layer.bias)},
+                 {"bias", layer.of_centred(hidden), block.compute, filled_with(layer.bias)},
                  {"y", n, activation},
-                 {"mean", rows},
+                 {"mean", layer.of_centred(rows)},
                  {"rstd", rows},
-                 workspace_of(device.nn->layernorm_workspace(rows, hidden))},
-      .bind = [rows, hidden](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
-        return [&set, rows, hidden, ops = on.nn](StreamHandle stream) {
-          ops->layernorm_forward({.stream = stream, .workspace = set[6]}, rows, hidden, set[0],
-                                 set[1], set[2], set[3], set[4], set[5]);
+                 workspace_of(device.nn->norm_workspace(rows, hidden))},
+      .bind = [shape = layer.shape()](const Set& set, const ComputeDevice& on,
+                                      StreamHandle) -> Call {
+        return [&set, shape, ops = on.nn](StreamHandle stream) {
+          ops->norm_forward({.stream = stream, .workspace = set[6]}, shape, set[0], set[1], set[2],
+                            set[3], set[4], set[5]);
         };
       },
       .check = [=](const Results& results) { return check_forward(layer, activation, results); }};
@@ -110,7 +119,7 @@ void check_dx(const Layer& layer, Dtype activation, bool adds, const Result& dx,
       return static_cast<double>(layer.dy(row * hidden + j)) * layer.weight(j);
     };
     for (std::size_t j = 0; j < hidden; ++j) {
-      mean_g += g(j) / static_cast<double>(hidden);
+      if (layer.centred) mean_g += g(j) / static_cast<double>(hidden);
       mean_gn += g(j) * layer.normalized(row, j, moments) / static_cast<double>(hidden);
     }
     for (std::size_t j = 0; j < hidden; ++j) {
@@ -144,21 +153,21 @@ std::string check_backward(const Layer& layer, Dtype activation, bool adds,
       bias += dy;
     }
     verdict.close(d_weight, j, weight, 1e-3 * (std::abs(weight) + typical));
-    verdict.close(d_bias, j, bias, 1e-3 * (std::abs(bias) + typical));
+    if (layer.centred) verdict.close(d_bias, j, bias, 1e-3 * (std::abs(bias) + typical));
   }
   return verdict.text();
 }
 
-Problem backward_of(const Block& block, const ComputeDevice& device, bool adds) {
+Problem backward_of(const Block& block, const ComputeDevice& device, Kind kind, bool adds) {
   const Dtype activation = block.activation(device);
-  const Layer layer(block, activation);
+  const Layer layer(block, activation, kind);
   const std::size_t rows = layer.rows;
   const std::size_t hidden = layer.hidden;
   const std::size_t n = rows * hidden;
   constexpr double kOperations = 14;
   const auto moment = [layer](double Layer::Moments::*member) {
     return [layer, member](View memory, std::size_t) {
-      for (std::size_t row = 0; row < layer.rows; ++row) {
+      for (std::size_t row = 0; row < memory.count; ++row) {
         memory.as<float>()[row] = static_cast<float>(layer.moments(row).*member);
       }
     };
@@ -167,23 +176,25 @@ Problem backward_of(const Block& block, const ComputeDevice& device, bool adds) 
   if (adds) dx.fill = filled_with(layer.dx);
   return {
       .work = {.read = bytes((adds ? 3 : 2) * n, activation) + bytes(hidden, block.compute) +
-                       bytes(2 * rows, Dtype::fp32),
-               .written = bytes(n, activation) + bytes(2 * hidden, Dtype::fp32),
+                       bytes(rows + layer.of_centred(rows), Dtype::fp32),
+               .written =
+                   bytes(n, activation) + bytes(hidden + layer.of_centred(hidden), Dtype::fp32),
                .operations = kOperations * static_cast<double>(n)},
       .arrays = {{"dy", n, activation, filled_with(layer.dy)},
                  {"x", n, activation, filled_with(layer.x)},
                  {"weight", hidden, block.compute, filled_with(layer.weight)},
-                 {"mean", rows, Dtype::fp32, moment(&Layer::Moments::mean)},
+                 {"mean", layer.of_centred(rows), Dtype::fp32, moment(&Layer::Moments::mean)},
                  {"rstd", rows, Dtype::fp32, moment(&Layer::Moments::rstd)},
                  dx,
                  {"d_weight", hidden},
-                 {"d_bias", hidden},
-                 workspace_of(device.nn->layernorm_workspace(rows, hidden))},
-      .bind = [rows, hidden, adds](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
-        return [&set, rows, hidden, adds, ops = on.nn](StreamHandle stream) {
-          ops->layernorm_backward({.stream = stream, .workspace = set[kSpace]}, rows, hidden,
-                                  set[kDy], set[kX], set[kWeight], set[kMean], set[kRstd], adds,
-                                  set[kDx], false, set[kDWeight], set[kDBias]);
+                 {"d_bias", layer.of_centred(hidden)},
+                 workspace_of(device.nn->norm_workspace(rows, hidden))},
+      .bind = [shape = layer.shape(), adds](const Set& set, const ComputeDevice& on,
+                                            StreamHandle) -> Call {
+        return [&set, shape, adds, ops = on.nn](StreamHandle stream) {
+          ops->norm_backward({.stream = stream, .workspace = set[kSpace]}, shape, set[kDy], set[kX],
+                             set[kWeight], set[kMean], set[kRstd], adds, set[kDx], false,
+                             set[kDWeight], set[kDBias]);
         };
       },
       .check =
@@ -192,16 +203,21 @@ Problem backward_of(const Block& block, const ComputeDevice& device, bool adds) 
 
 std::string label(const Block& block) { return block.rows_by(block.shape.hidden); }
 
-std::vector<Case> forwards(const Choice& choice) {
-  return block_cases(choice, layernorm_forward, "-", label, forward_of);
+template <Kind kKind>
+std::vector<Case> forwards(const Choice& choice, const Kernel& kernel) {
+  return block_cases(choice, kernel, "-", label,
+                     [](const Block& block, const ComputeDevice& device) {
+                       return forward_of(block, device, kKind);
+                     });
 }
 
-std::vector<Case> backwards(const Choice& choice) {
+template <Kind kKind>
+std::vector<Case> backwards(const Choice& choice, const Kernel& kernel) {
   std::vector<Case> cases;
   for (const bool adds : {false, true}) {
-    std::ranges::move(block_cases(choice, layernorm_backward, adds ? "add" : "-", label,
+    std::ranges::move(block_cases(choice, kernel, adds ? "add" : "-", label,
                                   [adds](const Block& block, const ComputeDevice& device) {
-                                    return backward_of(block, device, adds);
+                                    return backward_of(block, device, kKind, adds);
                                   }),
                       std::back_inserter(cases));
   }
@@ -210,8 +226,18 @@ std::vector<Case> backwards(const Choice& choice) {
 
 }  // namespace
 
-const Kernel layernorm_forward{"layernorm_forward", "layer normalisation", forwards};
+const Kernel layernorm_forward{"layernorm_forward", "layer normalisation",
+                               [](const Choice& choice) {
+                                 return forwards<Kind::layer>(choice, layernorm_forward);
+                               }};
 const Kernel layernorm_backward{
-    "layernorm_backward", "its gradients; add: to the gradient of the residual stream", backwards};
+    "layernorm_backward", "its gradients; add: to the gradient of the residual stream",
+    [](const Choice& choice) { return backwards<Kind::layer>(choice, layernorm_backward); }};
+const Kernel rmsnorm_forward{"rmsnorm_forward", "RMS normalisation", [](const Choice& choice) {
+                               return forwards<Kind::rms>(choice, rmsnorm_forward);
+                             }};
+const Kernel rmsnorm_backward{
+    "rmsnorm_backward", "its gradients; add: to the gradient of the residual stream",
+    [](const Choice& choice) { return backwards<Kind::rms>(choice, rmsnorm_backward); }};
 
 }  // namespace zeropp::kernels

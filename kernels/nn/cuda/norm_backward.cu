@@ -1,4 +1,4 @@
-// Layer normalisation on the GPU, backward. A multiprocessor has one block of several groups of
+// Normalisation of rows on the GPU, backward. A multiprocessor has one block of several groups of
 // threads; a group takes rows in turn, while the loads of its next row are under way, and its share
 // of the weight's and bias' gradients stays in registers. The groups of a block join their shares
 // in order; a second pass adds those of the blocks. Rows that are not aligned or too long for that
@@ -24,10 +24,10 @@ struct Backward {
   unsigned rows, hidden;
   float scale;  ///< 1 / hidden
   const T *dy, *x, *weight;
-  const float *mean, *rstd;
+  const float *mean, *rstd;  ///< mean: null for RMS
   bool accumulate;
   T* dx;
-  float *share_weight, *share_bias;  ///< [gridDim.x, hidden], written
+  float *share_weight, *share_bias;  ///< [gridDim.x, hidden], written; share_bias: null for RMS
 };
 
 /// dx of one element, with n = (x - mean) rstd and g = dy weight.
@@ -48,13 +48,14 @@ constexpr unsigned kArrays = 3;  ///< of a row: dy, x, and dx where it is added 
 
 /// blockDim.x threads are a group, blockDim.y groups a block. A thread copies, reads and overwrites
 /// packs of its own alone, so that the copies need no barrier. Shared memory: kStages * kArrays *
-/// kPacks of 16 bytes per thread.
-template <class T, int kPacks>
+/// kPacks of 16 bytes per thread. kCentred: layer normalisation, else RMS.
+template <class T, int kPacks, bool kCentred>
 __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Backward<T> a) {
   constexpr int W = kPack<T>;
+  constexpr unsigned kSums = kCentred ? 2 : 1;
   using Values = Pack<T, W>;
   extern __shared__ uint4 shared[];
-  __shared__ float scratch[2][2][32];
+  __shared__ float scratch[2][kSums][32];
   const unsigned step = blockDim.x * W;
   const unsigned begin = threadIdx.x * W;
   const unsigned turn = gridDim.x * blockDim.y;
@@ -98,8 +99,8 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
     if (has_pack(k)) weight[k] = load<W>(a.weight + begin + k * step);
   }
   // Shares of the weight's gradient, then of the bias'.
-  Pack<float, W> share[2][kPacks] = {};
-  float next_mean = row < a.rows ? a.mean[row] : 0.0F;
+  Pack<float, W> share[kSums][kPacks] = {};
+  float next_mean = kCentred && row < a.rows ? a.mean[row] : 0.0F;
   float next_rstd = row < a.rows ? a.rstd[row] : 0.0F;
 
   const auto group_barrier = [] { __barrier_sync_count(1 + threadIdx.y, blockDim.x); };
@@ -109,12 +110,12 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
     const float mean = next_mean;
     const float rstd = next_rstd;
     if (row + turn < a.rows) {
-      next_mean = a.mean[row + turn];
+      if constexpr (kCentred) next_mean = a.mean[row + turn];
       next_rstd = a.rstd[row + turn];
     }
     __pipeline_wait_prior(kStages - 1);
 
-    float sum[2] = {0.0F, 0.0F};  // of g and of g n
+    float sum[kSums] = {};  // of g n, and of g
 #pragma unroll
     for (unsigned k = 0; k < kPacks; ++k) {
       const Values grad = *place(stage, 0, k);
@@ -124,16 +125,18 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
         const float d = grad[i];
         const float n = (in[i] - mean) * rstd;
         const float g = d * weight[k][i];
-        sum[0] += g;
-        sum[1] = fmaf(g, n, sum[1]);
+        sum[0] = fmaf(g, n, sum[0]);
         share[0][k].value[i] = fmaf(d, n, share[0][k].value[i]);
-        share[1][k].value[i] += d;
+        if constexpr (kCentred) {
+          sum[1] += g;
+          share[1][k].value[i] += d;
+        }
       }
     }
     // Two arrays in turn: the group has left one when it writes it again.
     row_sums(sum, scratch[odd], group_barrier);
-    const float mean_g = a.scale * sum[0];
-    const float mean_gn = a.scale * sum[1];
+    const float mean_gn = a.scale * sum[0];
+    const float mean_g = kCentred ? a.scale * sum[kSums - 1] : 0.0F;
     T* const out = a.dx + static_cast<std::size_t>(row) * a.hidden + begin;
 #pragma unroll
     for (unsigned k = 0; k < kPacks; ++k) {
@@ -157,11 +160,11 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
   if (blockDim.x > 32 && row - gridDim.x * threadIdx.y < a.rows) group_barrier();
 
   // Group 0 adds the shares of the others, one after the other.
-  static_assert(2 * W * sizeof(float) <= kStages * kArrays * sizeof(Values));
+  static_assert(kSums * W * sizeof(float) <= kStages * kArrays * sizeof(Values));
   auto* const joined = reinterpret_cast<float*>(shared) + threadIdx.x;
   const auto for_shares = [&](auto body) {
 #pragma unroll
-    for (unsigned i = 0; i < 2 * kPacks * W; ++i) {
+    for (unsigned i = 0; i < kSums * kPacks * W; ++i) {
       body(joined[i * blockDim.x], share[i / (kPacks * W)][i / W % kPacks].value[i % W]);
     }
   };
@@ -177,7 +180,7 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
     if (!has_pack(k)) break;
     const std::size_t at = static_cast<std::size_t>(blockIdx.x) * a.hidden + begin + k * step;
     store(a.share_weight + at, share[0][k]);
-    store(a.share_bias + at, share[1][k]);
+    if constexpr (kCentred) store(a.share_bias + at, share[1][k]);
   }
 }
 
@@ -186,7 +189,8 @@ template <class T>
 __global__ void input_gradient_kernel(const Backward<T> a) {
   __shared__ float scratch[2][32];
   const std::size_t row = blockIdx.x;
-  const float m = a.mean[row];
+  const bool centred = a.mean != nullptr;
+  const float m = centred ? a.mean[row] : 0.0F;
   const float r = a.rstd[row];
   const auto for_elements = [&](auto body) {
     for (std::size_t j = threadIdx.x; j < a.hidden; j += blockDim.x) {
@@ -202,7 +206,8 @@ __global__ void input_gradient_kernel(const Backward<T> a) {
   row_sums(sum, scratch);
   for_elements([&](std::size_t at, float g, float n) {
     const float before = a.accumulate ? to_float(a.dx[at]) : 0.0F;
-    a.dx[at] = rounded<T>(input_gradient(before, r, g, n, a.scale * sum[0], a.scale * sum[1]));
+    const float mean_g = centred ? a.scale * sum[0] : 0.0F;
+    a.dx[at] = rounded<T>(input_gradient(before, r, g, n, mean_g, a.scale * sum[1]));
   });
 }
 
@@ -215,12 +220,13 @@ __global__ void shares_kernel(const Backward<T> a) {
   float d_bias = 0.0F;
   for (std::size_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
     const float d = to_float(a.dy[row * a.hidden + j]);
-    const float n = (to_float(a.x[row * a.hidden + j]) - a.mean[row]) * a.rstd[row];
+    const float m = a.mean != nullptr ? a.mean[row] : 0.0F;
+    const float n = (to_float(a.x[row * a.hidden + j]) - m) * a.rstd[row];
     d_weight = fmaf(d, n, d_weight);
     d_bias += d;
   }
   a.share_weight[blockIdx.y * a.hidden + j] = d_weight;
-  a.share_bias[blockIdx.y * a.hidden + j] = d_bias;
+  if (a.share_bias != nullptr) a.share_bias[blockIdx.y * a.hidden + j] = d_bias;
 }
 
 /// Bytes of shared memory that a block may have on the current GPU: 227 KiB on an H100, 163 on an
@@ -243,11 +249,12 @@ bool try_launch(const Backward<T>& arguments, cudaStream_t stream) {
   const unsigned groups = std::min(kThreads<kPacks> / threads, kGroups);
   const std::size_t shared = std::size_t{16} * kStages * kArrays * kPacks * threads * groups;
   if (shared > most_shared_memory()) return false;
-  cuda::check(cudaFuncSetAttribute(backward_kernel<T, kPacks>,
-                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+  const auto kernel = arguments.mean != nullptr ? backward_kernel<T, kPacks, true>
+                                                : backward_kernel<T, kPacks, false>;
+  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(shared)));
-  backward_kernel<T, kPacks><<<static_cast<unsigned>(cuda_sizes::layernorm_shares(arguments.rows)),
-                               dim3(threads, groups), shared, stream>>>(arguments);
+  kernel<<<static_cast<unsigned>(cuda_sizes::norm_shares(arguments.rows)), dim3(threads, groups),
+           shared, stream>>>(arguments);
   cuda::check_launch();
   return true;
 }
@@ -258,37 +265,48 @@ void launch_plain(const Backward<T>& arguments, cudaStream_t stream) {
       arguments);
   cuda::check_launch();
   const dim3 grid(static_cast<unsigned>((arguments.hidden + cuda::kThreads - 1) / cuda::kThreads),
-                  static_cast<unsigned>(cuda_sizes::layernorm_shares(arguments.rows)));
+                  static_cast<unsigned>(cuda_sizes::norm_shares(arguments.rows)));
   shares_kernel<<<grid, cuda::kThreads, 0, stream>>>(arguments);
   cuda::check_launch();
 }
 
 }  // namespace
 
-void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t hidden,
-                        ConstView dy, ConstView x, ConstView weight, ConstView mean, ConstView rstd,
-                        bool accumulate_dx, View dx, bool accumulate, View d_weight, View d_bias) {
-  require_gradient(d_weight, hidden, d_weight.dtype, weight.dtype, "layernorm weight gradient");
-  require_gradient(d_bias, hidden, d_weight.dtype, weight.dtype, "layernorm bias gradient");
+void norm_backward(const NnContext& context, const NormShape& shape, ConstView dy, ConstView x,
+                   ConstView weight, ConstView mean, ConstView rstd, bool accumulate_dx, View dx,
+                   bool accumulate, View d_weight, View d_bias) {
+  const std::size_t rows = shape.rows;
+  const std::size_t hidden = shape.hidden;
+  const bool centred = mean.count > 0;
+  require_gradient(d_weight, hidden, d_weight.dtype, weight.dtype, "norm weight gradient");
+  if (centred) {
+    require_gradient(d_bias, hidden, d_weight.dtype, weight.dtype, "norm bias gradient");
+  }
+  const std::size_t shares = cuda_sizes::norm_shares(rows);
   float* const share_weight = elements<float>(
-      context.workspace, cuda_sizes::layernorm_workspace(rows, hidden), "layernorm workspace");
-  float* const share_bias = share_weight + cuda_sizes::layernorm_shares(rows) * hidden;
+      context.workspace, cuda_sizes::norm_workspace(rows, hidden), "norm workspace");
   const cudaStream_t stream = cuda::stream_of(context.stream);
+  if (rows == 0) {
+    if (accumulate) return;
+    for (const View& sum : {d_weight, d_bias}) cuda_memory_ops()->clear(sum, context.stream);
+    return;
+  }
+  float* const share_bias = centred ? share_weight + shares * hidden : nullptr;
   with_type(x.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const Backward<T> arguments{.rows = static_cast<unsigned>(rows),
-                                .hidden = static_cast<unsigned>(hidden),
-                                .scale = 1.0F / static_cast<float>(hidden),
-                                .dy = elements<T>(dy, rows * hidden, "layernorm output gradient"),
-                                .x = elements<T>(x, rows * hidden, "layernorm input"),
-                                .weight = elements<T>(weight, hidden, "layernorm weight"),
-                                .mean = elements<float>(mean, rows, "layernorm mean"),
-                                .rstd = elements<float>(rstd, rows, "layernorm rstd"),
-                                .accumulate = accumulate_dx,
-                                .dx = elements<T>(dx, rows * hidden, "layernorm input gradient"),
-                                .share_weight = share_weight,
-                                .share_bias = share_bias};
-    if (rows == 0) return;
+    const Backward<T> arguments{
+        .rows = static_cast<unsigned>(rows),
+        .hidden = static_cast<unsigned>(hidden),
+        .scale = 1.0F / static_cast<float>(hidden),
+        .dy = elements<T>(dy, rows * hidden, "norm output gradient"),
+        .x = elements<T>(x, rows * hidden, "norm input"),
+        .weight = elements<T>(weight, hidden, "norm weight"),
+        .mean = centred ? elements<float>(mean, rows, "norm mean") : nullptr,
+        .rstd = elements<float>(rstd, rows, "norm rstd"),
+        .accumulate = accumulate_dx,
+        .dx = elements<T>(dx, rows * hidden, "norm input gradient"),
+        .share_weight = share_weight,
+        .share_bias = share_bias};
     const bool aligned =
         rows_aligned<T>(hidden, {arguments.dy, arguments.x, arguments.weight, arguments.dx});
     const std::size_t packs = hidden / kPack<T>;
@@ -296,13 +314,12 @@ void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t 
     if (aligned && packs <= 2 * kThreads<2> && try_launch<2>(arguments, stream)) return;
     launch_plain(arguments, stream);
   });
-  if (rows == 0) {
-    if (accumulate) return;
-    for (const View& sum : {d_weight, d_bias}) cuda_memory_ops()->clear(sum, context.stream);
-    return;
+  if (centred) {
+    join_shares(context.stream, shares, hidden, accumulate,
+                {{share_weight, d_weight}, {share_bias, d_bias}});
+  } else {
+    join_shares(context.stream, shares, hidden, accumulate, {{share_weight, d_weight}});
   }
-  join_shares(context.stream, cuda_sizes::layernorm_shares(rows), hidden, accumulate,
-              {{share_weight, d_weight}, {share_bias, d_bias}});
 }
 
 }  // namespace zeropp::nn::cuda_ops

@@ -1,5 +1,5 @@
-// ctest: name=gpu_model_gpt timeout=300
-// The GPT and the encoder on the GPU against the host's with the same weights: loss and every
+// ctest: name=gpu_model_transformer timeout=300
+// GPT and Llama on the GPU against the host's with the same weights: loss and every
 // gradient tensor, in both dtypes, over head widths, vocabularies and both kinds of head; the same
 // bits in a second run, with recomputation, with inputs on the host in between, and where gradients
 // are written instead of added to zeros; and no allocation after the first.
@@ -18,6 +18,8 @@ struct Shape {
   std::size_t layers, hidden, heads, length, sequences, vocab;
   bool tied;
   const char* model = "gpt";
+  std::size_t kv_heads = 0;
+  bool biases = false;
 };
 
 constexpr Shape kShapes[] = {
@@ -26,9 +28,10 @@ constexpr Shape kShapes[] = {
     {2, 128, 2, 33, 2, 101, true},    // 64
     {1, 256, 2, 40, 2, 1001, false},  // 128
     {2, 15, 3, 7, 2, 11, true},       // 5: nothing is aligned
-    {2, 24, 3, 9, 2, 13, true, "encoder"},
-    {2, 128, 2, 33, 2, 101, false, "encoder"},
-    {2, 15, 3, 7, 2, 11, true, "encoder"},
+    {2, 24, 3, 9, 2, 13, true, "llama"},
+    {2, 128, 4, 33, 2, 101, false, "llama", 2, true},
+    {1, 256, 4, 40, 2, 1001, false, "llama", 1},
+    {2, 18, 3, 7, 2, 11, true, "llama", 1, true},  // heads of 6
 };
 
 std::string text_of(const Shape& s) {
@@ -62,6 +65,8 @@ struct Trial {
     result.num_layers = shape.layers;
     result.hidden_size = shape.hidden;
     result.num_attention_heads = shape.heads;
+    result.num_key_value_heads = shape.kv_heads;
+    result.add_qkv_bias = shape.biases;
     result.seq_length = shape.length;
     result.tied_head = shape.tied;
     result.recompute_activations = recompute;

@@ -1,11 +1,11 @@
-// ctest: name=model_gpt labels=sanitize
-// The GPT as the engine sees it: its units, its gradient by finite differences, reuse of its
-// activations, its timers, and what it refuses.
+// ctest: name=model_transformer labels=sanitize
+// GPT and Llama as the engine sees them: their units, their gradients by finite differences, reuse of
+// activations, timers, and what they refuse.
 #include <array>
 #include <set>
 
 #include "lib/base/error.hpp"
-#include "lib/model/gpt.hpp"
+#include "lib/model/transformer.hpp"
 #include "tests/support/late_runtime.hpp"
 #include "tests/support/local_model.hpp"
 #include "tests/support/nn_arrays.hpp"
@@ -15,13 +15,18 @@ namespace {
 
 using Category = trace::Timers::Category;
 
-Options small(bool tied, std::size_t heads = 3) {
+Options small(const std::string& name, bool tied, std::size_t heads = 3) {
   Options options;
+  options.name = name;
   options.num_layers = 2;
   options.hidden_size = 24;
   options.num_attention_heads = heads;
   options.seq_length = 9;
   options.tied_head = tied;
+  if (name == "llama") {
+    options.num_key_value_heads = 1;
+    options.ffn_hidden_size = 40;
+  }
   return options;
 }
 
@@ -31,12 +36,12 @@ struct Fixture {
       : options(options_),
         vocab(vocab_),
         device(device_),
-        gpt(options, {.micro_batch = micro_batch,
+        model(options, {.micro_batch = micro_batch,
                       .vocab_size = vocab,
                       .device = device,
                       .compute = compute,
                       .timers = timers}),
-        local(gpt, compute) {
+        local(model, compute) {
     local.initialise(7, 0.1F);
   }
   zero::Batch batch(std::size_t sequences, std::size_t length, std::uint64_t stream) {
@@ -52,25 +57,36 @@ struct Fixture {
   std::size_t vocab;
   Device device;
   trace::Timers timers;
-  Gpt gpt;
+  Transformer model;
   test::LocalModel local;
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> targets;
 };
 
-TEST(Gpt, UnitsAndLayers) {
-  const Fixture tied(small(true));
-  const Fixture untied(small(false));
-  ASSERT_EQ(tied.gpt.units().size(), 4U);
-  EXPECT_EQ(tied.gpt.units()[0].name, "embedding");
-  EXPECT_EQ(tied.gpt.units()[1].name, "h.0");
-  EXPECT_EQ(tied.gpt.units()[3].name, "head");
-  EXPECT_EQ(tied.gpt.layers().back().units, (std::vector<std::size_t>{3, 0}));
-  EXPECT_EQ(untied.gpt.layers().back().units, (std::vector<std::size_t>{3}));
-  EXPECT_EQ(tied.gpt.units()[0].parameters(), 13U * 24U + 9U * 24U);
-  EXPECT_EQ(tied.gpt.units()[1].parameters(), 12U * 24U * 24U + 13U * 24U);
-  EXPECT_EQ(untied.gpt.units()[3].parameters(), 2U * 24U + 13U * 24U);
-  for (const zero::Unit& unit : untied.gpt.units()) {
+class Models : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(, Models, testing::Values("gpt", "llama"),
+                         [](const auto& entry) { return std::string(entry.param); });
+
+TEST_P(Models, UnitsAndLayers) {
+  const Fixture tied(small(GetParam(), true));
+  const Fixture untied(small(GetParam(), false));
+  ASSERT_EQ(tied.model.units().size(), 4U);
+  EXPECT_EQ(tied.model.units()[0].name, "embedding");
+  EXPECT_EQ(tied.model.units()[1].name, "h.0");
+  EXPECT_EQ(tied.model.units()[3].name, "head");
+  EXPECT_EQ(tied.model.layers().back().units, (std::vector<std::size_t>{3, 0}));
+  EXPECT_EQ(untied.model.layers().back().units, (std::vector<std::size_t>{3}));
+  if (tied.options.name == "gpt") {
+    EXPECT_EQ(tied.model.units()[0].parameters(), 13U * 24U + 9U * 24U);
+    EXPECT_EQ(tied.model.units()[1].parameters(), 12U * 24U * 24U + 13U * 24U);
+    EXPECT_EQ(untied.model.units()[3].parameters(), 2U * 24U + 13U * 24U);
+  } else {
+    EXPECT_EQ(tied.model.units()[0].parameters(), 13U * 24U);
+    EXPECT_EQ(tied.model.units()[1].parameters(),
+              2U * 24U + (24U + 2U * 8U) * 24U + 24U * 24U + 3U * 40U * 24U);
+    EXPECT_EQ(untied.model.units()[3].parameters(), 24U + 13U * 24U);
+  }
+  for (const zero::Unit& unit : untied.model.units()) {
     std::size_t end = 0;
     for (const zero::Tensor& tensor : unit.tensors) {
       EXPECT_EQ(tensor.offset % 64, 0U) << tensor.name;
@@ -82,9 +98,9 @@ TEST(Gpt, UnitsAndLayers) {
   }
 }
 
-TEST(Gpt, InitialisationIsThatOfGpt2) {
-  const Fixture fixture(small(false));
-  for (const zero::Unit& unit : fixture.gpt.units()) {
+TEST_P(Models, InitialisationIsThatOfGpt2) {
+  const Fixture fixture(small(GetParam(), false));
+  for (const zero::Unit& unit : fixture.model.units()) {
     for (const zero::Tensor& tensor : unit.tensors) {
       const bool matrix = tensor.shape.size() == 2;
       const bool norm_weight =
@@ -98,30 +114,62 @@ TEST(Gpt, InitialisationIsThatOfGpt2) {
 
 /// At the usual initial weights the model knows nothing: the loss is that of a uniform guess, give
 /// or take logits with a standard deviation of 0.02 sqrt(24) = 0.1 over 18 targets.
-TEST(Gpt, FirstLossIsLogOfTheVocabulary) {
-  Fixture fixture(small(true), 2, 257);
+TEST_P(Models, FirstLossIsLogOfTheVocabulary) {
+  Fixture fixture(small(GetParam(), true), 2, 257);
   fixture.local.initialise(7);
   EXPECT_NEAR(fixture.local.forward(fixture.batch(2, 9, 1), false), std::log(257.0), 0.1);
 }
 
-/// Tied head, heads, width of the MLP: narrower than the values of attention, and wider.
-class Gradient : public testing::TestWithParam<std::tuple<bool, std::size_t, std::size_t>> {};
-INSTANTIATE_TEST_SUITE_P(, Gradient,
-                         testing::Combine(testing::Bool(), testing::Values(1U, 3U, 4U),
-                                          testing::Values(0U, 17U, 130U)));
+std::vector<Options> of_gradients() {
+  std::vector<Options> all;
+  for (const bool tied : {false, true}) {
+    for (const std::size_t heads : {1U, 3U, 4U}) {
+      // Narrower than the values of attention, and wider.
+      for (const std::size_t ffn : {0U, 17U, 130U}) {
+        all.push_back(small("gpt", tied, heads));
+        all.back().ffn_hidden_size = ffn;
+      }
+    }
+    all.push_back(small("gpt", tied, 6));
+    all.back().num_key_value_heads = 2;
+    all.back().head_dim = 5;
+    all.back().norm_eps = 0.1;
+    // Heads, heads of keys, width of a head, width of the MLP.
+    for (const auto& [heads, keys, width, ffn] :
+         {std::array<std::size_t, 4>{1, 1, 0, 17}, {4, 4, 0, 31}, {6, 2, 4, 0}, {4, 1, 10, 7}}) {
+      Options options = small("llama", tied, heads);
+      options.num_key_value_heads = keys;
+      options.head_dim = width;
+      options.ffn_hidden_size = ffn;
+      options.add_qkv_bias = keys > 1;
+      options.rope_theta = keys > 1 ? 100 : 10000;
+      options.norm_eps = 0.01;
+      all.push_back(options);
+    }
+  }
+  return all;
+}
+
+std::string text_of(const Options& options) {
+  return options.name + "_" + (options.tied_head ? "tied_" : "untied_") +
+         std::to_string(options.num_attention_heads) + "_" + std::to_string(kv_heads(options)) +
+         "_" + std::to_string(head_width(options)) + "_" + std::to_string(ffn_width(options));
+}
+
+class Gradient : public testing::TestWithParam<Options> {};
+INSTANTIATE_TEST_SUITE_P(, Gradient, testing::ValuesIn(of_gradients()),
+                         [](const auto& entry) { return text_of(entry.param); });
 
 /// Central differences of the loss along a random direction in each tensor.
 TEST_P(Gradient, AgreesWithFiniteDifferences) {
-  const auto [tied, heads, mlp_width] = GetParam();
-  Options options = small(tied, heads);
-  options.mlp_width = mlp_width;
+  const Options& options = GetParam();
   Fixture fixture(options);
   const zero::Batch batch = fixture.batch(2, 9, 3);
   fixture.local.forward(batch, true);
   fixture.local.backward();
   std::uint64_t stream = 100;
-  for (std::size_t u = 0; u < fixture.gpt.units().size(); ++u) {
-    for (const zero::Tensor& tensor : fixture.gpt.units()[u].tensors) {
+  for (std::size_t u = 0; u < fixture.model.units().size(); ++u) {
+    for (const zero::Tensor& tensor : fixture.model.units()[u].tensors) {
       auto& weights = fixture.local.masters[u];
       const std::vector<float> original = weights;
       const test::Floats direction = test::normals(tensor.count(), ++stream);
@@ -148,9 +196,9 @@ TEST_P(Gradient, AgreesWithFiniteDifferences) {
   }
 }
 
-TEST(Gpt, GradientsAreAddedAndRunsAreIdentical) {
+TEST_P(Models, GradientsAreAddedAndRunsAreIdentical) {
   for (const bool tied : {false, true}) {
-    Fixture fixture(small(tied));
+    Fixture fixture(small(GetParam(), tied));
     const zero::Batch batch = fixture.batch(2, 9, 4);
     const double loss = fixture.local.forward(batch, true);
     fixture.local.backward();
@@ -171,15 +219,15 @@ TEST(Gpt, GradientsAreAddedAndRunsAreIdentical) {
 }
 
 /// Values between the tensors of a unit belong to nobody.
-TEST(Gpt, AlignmentGapsAreLeftAlone) {
-  Fixture fixture(small(false));
+TEST_P(Models, AlignmentGapsAreLeftAlone) {
+  Fixture fixture(small(GetParam(), false));
   for (auto& unit : fixture.local.gradients) std::fill(unit.begin(), unit.end(), 5.0F);
   fixture.local.forward(fixture.batch(2, 9, 4), true);
   fixture.local.backward();
   std::size_t gaps = 0;
-  for (std::size_t u = 0; u < fixture.gpt.units().size(); ++u) {
-    std::vector<bool> used(fixture.gpt.units()[u].count, false);
-    for (const zero::Tensor& tensor : fixture.gpt.units()[u].tensors) {
+  for (std::size_t u = 0; u < fixture.model.units().size(); ++u) {
+    std::vector<bool> used(fixture.model.units()[u].count, false);
+    for (const zero::Tensor& tensor : fixture.model.units()[u].tensors) {
       for (std::size_t i = 0; i < tensor.count(); ++i) used[tensor.offset + i] = true;
     }
     for (std::size_t i = 0; i < used.size(); ++i) {
@@ -193,9 +241,9 @@ TEST(Gpt, AlignmentGapsAreLeftAlone) {
 
 /// A gradient that is written has the bits of one that is added to zeros: in whatever memory, with
 /// a table that two layers share, and with nothing written between tensors.
-TEST(Gpt, FreshGradientsAreWritten) {
+TEST_P(Models, FreshGradientsAreWritten) {
   for (const bool tied : {false, true}) {
-    Fixture fixture(small(tied));
+    Fixture fixture(small(GetParam(), tied));
     const zero::Batch batch = fixture.batch(2, 9, 4);
     fixture.local.forward(batch, true);
     fixture.local.backward();
@@ -204,7 +252,7 @@ TEST(Gpt, FreshGradientsAreWritten) {
     fixture.local.forward(batch, true);
     fixture.local.backward(true);
     for (std::size_t u = 0; u < added.size(); ++u) {
-      const zero::Unit& unit = fixture.gpt.units()[u];
+      const zero::Unit& unit = fixture.model.units()[u];
       test::Floats expected = test::poisoned(unit.count);
       for (const zero::Tensor& tensor : unit.tensors) {
         const auto from = added[u].begin() + static_cast<std::ptrdiff_t>(tensor.offset);
@@ -217,14 +265,14 @@ TEST(Gpt, FreshGradientsAreWritten) {
 }
 
 /// Smaller batches and evaluations in between do not change later results.
-TEST(Gpt, ActivationsAreReused) {
-  Fixture fixture(small(true), 3);
+TEST_P(Models, ActivationsAreReused) {
+  Fixture fixture(small(GetParam(), true), 3);
   const zero::Batch small_batch = fixture.batch(1, 5, 5);
   const double alone = fixture.local.forward(small_batch, true);
   fixture.local.backward();
   const auto expected = fixture.local.gradients;
 
-  Fixture other(small(true), 3);
+  Fixture other(small(GetParam(), true), 3);
   other.local.forward(other.batch(3, 9, 6), true);
   other.local.backward();
   other.clear_gradients();
@@ -237,7 +285,7 @@ TEST(Gpt, ActivationsAreReused) {
 
 /// Loss and gradients with and without recomputation, over several micro-batches of other sizes
 /// with an evaluation in between; and the memory that it saves, of all blocks or of some.
-TEST(Gpt, RecomputingChangesNoBit) {
+TEST_P(Models, RecomputingChangesNoBit) {
   for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     for (const bool tied : {false, true}) {
       for (const auto& [layers, interval, sharing] : {std::array<std::size_t, 3>{1, 1, 1},
@@ -247,7 +295,7 @@ TEST(Gpt, RecomputingChangesNoBit) {
                                                       {5, 3, 2},
                                                       {5, 9, 1}}) {
         SCOPED_TRACE(std::to_string(layers) + " blocks in " + std::string(name_of(compute)));
-        Options options = small(tied);
+        Options options = small(GetParam(), tied);
         options.num_layers = layers;
         Fixture kept(options, 2, 13, compute);
         options.recompute_activations = true;
@@ -262,18 +310,22 @@ TEST(Gpt, RecomputingChangesNoBit) {
           recomputed.local.backward(length == 9);
           for (std::size_t u = 0; u < kept.local.gradients.size(); ++u) {
             test::expect_same_bits(recomputed.local.gradients[u], kept.local.gradients[u],
-                                   kept.gpt.units()[u].name);
+                                   kept.model.units()[u].name);
           }
         }
-        const zero::MemoryReport all = kept.gpt.memory();
-        const zero::MemoryReport less = recomputed.gpt.memory();
+        const zero::MemoryReport all = kept.model.memory();
+        const zero::MemoryReport less = recomputed.model.memory();
         EXPECT_EQ(all.actual, all.predicted);
         EXPECT_EQ(less.actual, less.predicted);
-        // Each of the other blocks keeps four matrices [18, 24], one [18, 72], two [18, 96], four
-        // columns [18] and six squares [9, 9], of fp32 and in multiples of 256 bytes.
-        const std::size_t block = 4 * 1792 + 5376 + 2 * 6912 + 4 * 256 + 2048;
+        // Each of the other blocks keeps of fp32, in multiples of 256 bytes: four matrices [18, 24],
+        // six squares [9, 9], and of GPT one [18, 72], two [18, 96] and four columns [18], of Llama
+        // one [18, 40], one [18, 80], one [18, 40] and two columns.
+        const std::size_t both = 4 * 1792 + 2048;
+        const std::size_t block = std::string(GetParam()) == "gpt"
+                                      ? both + 5376 + 2 * 6912 + 4 * 256
+                                      : both + 3072 + 5888 + 3072 + 2 * 256;
         EXPECT_EQ(all.actual - less.actual, (sharing - 1) * block);
-        EXPECT_EQ(recomputed.gpt.hardware_flops_per_token() > kept.gpt.flops_per_token(),
+        EXPECT_EQ(recomputed.model.hardware_flops_per_token() > kept.model.flops_per_token(),
                   sharing > 1);
       }
     }
@@ -282,7 +334,7 @@ TEST(Gpt, RecomputingChangesNoBit) {
 
 /// No bit changes where the inputs of blocks that recompute lie on the host until backward, but for
 /// two, and where copies are done when they are waited for.
-TEST(Gpt, InputsOnTheHostChangeNoBit) {
+TEST_P(Models, InputsOnTheHostChangeNoBit) {
   for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     for (const auto& [layers, interval, away] : {std::array<std::size_t, 3>{2, 1, 0},
                                                  {3, 1, 1},
@@ -291,7 +343,7 @@ TEST(Gpt, InputsOnTheHostChangeNoBit) {
                                                  {7, 2, 2},
                                                  {6, 9, 0}}) {
       SCOPED_TRACE(std::to_string(layers) + " blocks in " + std::string(name_of(compute)));
-      Options options = small(true);
+      Options options = small(GetParam(), true);
       options.num_layers = layers;
       options.recompute_activations = true;
       options.recompute_interval = interval;
@@ -306,16 +358,16 @@ TEST(Gpt, InputsOnTheHostChangeNoBit) {
         on_host.local.backward(length == 9);
         for (std::size_t u = 0; u < there.local.gradients.size(); ++u) {
           test::expect_same_bits(on_host.local.gradients[u], there.local.gradients[u],
-                                 there.gpt.units()[u].name);
+                                 there.model.units()[u].name);
         }
       }
       // Inputs are matrices [18, 24] of fp32, in multiples of 256 bytes.
-      const zero::MemoryReport device = on_host.gpt.memory();
+      const zero::MemoryReport device = on_host.model.memory();
       EXPECT_EQ(device.actual, device.predicted);
-      EXPECT_EQ(there.gpt.memory().actual - device.actual, away * 1792);
-      EXPECT_TRUE(there.gpt.offloaded_memory().empty());
+      EXPECT_EQ(there.model.memory().actual - device.actual, away * 1792);
+      EXPECT_TRUE(there.model.offloaded_memory().empty());
       std::size_t bytes = 0;
-      for (const zero::MemoryReport& report : on_host.gpt.offloaded_memory()) {
+      for (const zero::MemoryReport& report : on_host.model.offloaded_memory()) {
         EXPECT_EQ(report.actual, report.predicted);
         bytes += report.actual;
       }
@@ -324,10 +376,10 @@ TEST(Gpt, InputsOnTheHostChangeNoBit) {
   }
 }
 
-TEST(Gpt, NarrowWeightsAreReadExactly) {
+TEST_P(Models, NarrowWeightsAreReadExactly) {
   for (const Dtype compute : {Dtype::bf16, Dtype::fp16}) {
-    Fixture narrow(small(true), 2, 13, compute);
-    Fixture wide(small(true), 2, 13, Dtype::fp32);
+    Fixture narrow(small(GetParam(), true), 2, 13, compute);
+    Fixture wide(small(GetParam(), true), 2, 13, Dtype::fp32);
     for (auto& unit : wide.local.masters) unit = test::loaded(test::stored(unit, compute), compute);
     const double loss = narrow.local.forward(narrow.batch(2, 9, 9), true);
     narrow.local.backward();
@@ -339,9 +391,9 @@ TEST(Gpt, NarrowWeightsAreReadExactly) {
 
 /// A power of two: every gradient is that many times as large, to the last bit, and the loss is
 /// not.
-TEST(Gpt, GradientsAreThoseOfTheScaledLoss) {
-  Fixture plain(small(false));
-  Fixture scaled(small(false));
+TEST_P(Models, GradientsAreThoseOfTheScaledLoss) {
+  Fixture plain(small(GetParam(), false));
+  Fixture scaled(small(GetParam(), false));
   const double loss = plain.local.forward(plain.batch(2, 9, 9), true);
   plain.local.backward();
   zero::Batch batch = scaled.batch(2, 9, 9);
@@ -351,18 +403,18 @@ TEST(Gpt, GradientsAreThoseOfTheScaledLoss) {
   for (std::size_t u = 0; u < plain.local.gradients.size(); ++u) {
     for (float& value : plain.local.gradients[u]) value *= batch.loss_scale;
     test::expect_same_bits(scaled.local.gradients[u], plain.local.gradients[u],
-                           plain.gpt.units()[u].name);
+                           plain.model.units()[u].name);
   }
 }
 
-TEST(Gpt, NanInAWeightReachesTheLoss) {
-  Fixture fixture(small(true));
+TEST_P(Models, NanInAWeightReachesTheLoss) {
+  Fixture fixture(small(GetParam(), true));
   fixture.local.masters[1][0] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(fixture.local.forward(fixture.batch(2, 9, 1), true)));
 }
 
-TEST(Gpt, TimersSeparateProducts) {
-  Fixture fixture(small(true));
+TEST_P(Models, TimersSeparateProducts) {
+  Fixture fixture(small(GetParam(), true));
   const zero::Batch batch = fixture.batch(2, 9, 1);
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 20; ++i) {
@@ -405,25 +457,29 @@ struct NotedOps {
   static std::vector<int> calls() { return {Noted<Operations>::calls...}; }
 };
 
-TEST(Gpt, EveryOperationRunsOnTheGivenStream) {
+TEST(Streams, EveryOperationRunsOnTheGivenOne) {
   using Ops = nn::NnOps;
   using AllOps =
-      NotedOps<&Ops::embedding_forward, &Ops::embedding_backward, &Ops::layernorm_forward,
-               &Ops::layernorm_backward, &Ops::linear_forward, &Ops::linear_backward,
-               &Ops::linear_gelu_forward, &Ops::attention_forward, &Ops::attention_backward,
-               &Ops::cross_entropy, &Ops::add_mean, &Ops::take_total>;
+      NotedOps<&Ops::embedding_forward, &Ops::embedding_backward, &Ops::norm_forward,
+               &Ops::norm_backward, &Ops::linear_forward, &Ops::linear_backward,
+               &Ops::linear_gelu_forward, &Ops::swiglu_forward, &Ops::swiglu_backward, &Ops::rotary,
+               &Ops::attention_forward, &Ops::attention_backward, &Ops::cross_entropy,
+               &Ops::add_mean, &Ops::take_total>;
   const Ops ops = AllOps::table();
   ComputeDevice device = Device::host();
   device.nn = &ops;
-  trace::Timers timers;
-  Gpt gpt(small(true), {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
-  test::LocalModel local(gpt);
-  local.initialise(7);
   int mark = 0;
-  local.stream.native = &mark;
-  const auto tokens = test::tokens(18, 13, 1);
-  local.forward({2, 9, tokens, tokens}, true);
-  local.backward();
+  for (const char* name : {"gpt", "llama"}) {
+    trace::Timers timers;
+    Transformer model(small(name, true),
+                      {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
+    test::LocalModel local(model);
+    local.initialise(7);
+    local.stream.native = &mark;
+    const auto tokens = test::tokens(18, 13, 1);
+    local.forward({2, 9, tokens, tokens}, true);
+    local.backward();
+  }
   for (const std::set<void*>& streams : AllOps::streams()) {
     EXPECT_EQ(streams, std::set<void*>{&mark});
   }
@@ -431,22 +487,23 @@ TEST(Gpt, EveryOperationRunsOnTheGivenStream) {
 
 /// Nothing is run again that backward does not read: of the last block nothing, of the others all
 /// but their last product.
-TEST(Gpt, RecomputesWhatIsNotThere) {
+TEST_P(Models, RecomputesWhatIsNotThere) {
   using Ops = nn::NnOps;
   const auto calls_of = [](bool recompute) -> std::vector<int> {
-    NotedOps<&Ops::layernorm_forward, &Ops::linear_forward, &Ops::linear_gelu_forward,
-             &Ops::attention_forward>
+    NotedOps<&Ops::norm_forward, &Ops::linear_forward, &Ops::linear_gelu_forward,
+             &Ops::attention_forward, &Ops::swiglu_forward>
         noted;
     const Ops ops = noted.table();
     const auto before = noted.calls();
     ComputeDevice device = Device::host();
     device.nn = &ops;
     trace::Timers timers;
-    Options options = small(true);
+    Options options = small(GetParam(), true);
     options.num_layers = 4;
     options.recompute_activations = recompute;
-    Gpt gpt(options, {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
-    test::LocalModel local(gpt);
+    Transformer model(
+        options, {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
+    test::LocalModel local(model);
     local.initialise(7);
     const auto tokens = test::tokens(18, 13, 1);
     local.forward({2, 9, tokens, tokens}, true);
@@ -456,34 +513,64 @@ TEST(Gpt, RecomputesWhatIsNotThere) {
     return calls;
   };
   // Four blocks, and the head's normalisation and product; three blocks again.
-  EXPECT_EQ(calls_of(false), (std::vector<int>{4 * 2 + 1, 4 * 3 + 1, 4, 4}));
-  EXPECT_EQ(calls_of(true), (std::vector<int>{7 * 2 + 1, 4 * 3 + 1 + 3 * 2, 7, 7}));
+  if (std::string(GetParam()) == "gpt") {
+    EXPECT_EQ(calls_of(false), (std::vector<int>{4 * 2 + 1, 4 * 3 + 1, 4, 4, 0}));
+    EXPECT_EQ(calls_of(true), (std::vector<int>{7 * 2 + 1, 4 * 3 + 1 + 3 * 2, 7, 7, 0}));
+  } else {
+    EXPECT_EQ(calls_of(false), (std::vector<int>{4 * 2 + 1, 4 * 4 + 1, 0, 4, 4}));
+    EXPECT_EQ(calls_of(true), (std::vector<int>{7 * 2 + 1, 4 * 4 + 1 + 3 * 3, 0, 7, 7}));
+  }
 }
 
-TEST(Gpt, FlopsPerToken) {
-  Options options = small(true);
+TEST(Flops, OfAGpt) {
+  Options options = small("gpt", true);
   options.num_layers = 3;
   options.recompute_activations = true;
   const Fixture recomputed(options);
-  EXPECT_DOUBLE_EQ(recomputed.gpt.hardware_flops_per_token(),
-                   recomputed.gpt.flops_per_token() + 2 * (16.0 * 24 * 24 + 4.0 * 9 * 24));
-  options.mlp_width = 50;
+  EXPECT_DOUBLE_EQ(recomputed.model.hardware_flops_per_token(),
+                   recomputed.model.flops_per_token() + 2 * (16.0 * 24 * 24 + 4.0 * 9 * 24));
+  options.ffn_hidden_size = 50;
   const Fixture narrow(options);
-  EXPECT_DOUBLE_EQ(narrow.gpt.flops_per_token(),
+  EXPECT_DOUBLE_EQ(narrow.model.flops_per_token(),
                    6.0 * (3 * (4 * 24 * 24 + 2 * 24 * 50) + 13 * 24) + 12.0 * 3 * 9 * 24);
-  EXPECT_DOUBLE_EQ(narrow.gpt.hardware_flops_per_token() - narrow.gpt.flops_per_token(),
+  EXPECT_DOUBLE_EQ(narrow.model.hardware_flops_per_token() - narrow.model.flops_per_token(),
                    2 * (8.0 * 24 * 24 + 2.0 * 24 * 50 + 4.0 * 9 * 24));
-  const Fixture fixture(small(true));
-  EXPECT_EQ(fixture.gpt.hardware_flops_per_token(), fixture.gpt.flops_per_token());
-  EXPECT_DOUBLE_EQ(fixture.gpt.flops_per_token(),
+  const Fixture fixture(small("gpt", true));
+  EXPECT_EQ(fixture.model.hardware_flops_per_token(), fixture.model.flops_per_token());
+  EXPECT_DOUBLE_EQ(fixture.model.flops_per_token(),
                    6.0 * (2 * 12 * 24 * 24 + 13 * 24) + 12.0 * 2 * 9 * 24);
 }
 
-TEST(Gpt, RefusesBatchesThatDoNotFit) {
-  Fixture fixture(small(true));
+/// Six heads of ten columns that read two of keys, beside an MLP of 40.
+TEST(Flops, OfALlama) {
+  Options options = small("llama", true, 6);
+  options.num_layers = 3;
+  options.num_key_value_heads = 2;
+  options.head_dim = 10;
+  options.recompute_activations = true;
+  const Fixture fixture(options);
+  const double attention = 24 * (60 + 20 + 20) + 60 * 24;
+  EXPECT_DOUBLE_EQ(fixture.model.flops_per_token(),
+                   6.0 * (3 * (attention + 3 * 24 * 40) + 13 * 24) + 12.0 * 3 * 9 * 60);
+  EXPECT_DOUBLE_EQ(fixture.model.hardware_flops_per_token() - fixture.model.flops_per_token(),
+                   2 * (2 * (attention + 2 * 24 * 40) + 4.0 * 9 * 60));
+}
+
+TEST(Widths, AreLlamas) {
+  Options options;
+  options.name = "llama";
+  for (const auto& [hidden, ffn] :
+       {std::pair{4096, 11008}, {5120, 13824}, {6656, 17920}, {8192, 22016}, {64, 256}}) {
+    options.hidden_size = static_cast<std::size_t>(hidden);
+    EXPECT_EQ(ffn_width(options), static_cast<std::size_t>(ffn));
+  }
+}
+
+TEST_P(Models, RefusesBatchesThatDoNotFit) {
+  Fixture fixture(small(GetParam(), true));
   const auto code_of = [&](const zero::Batch& batch) {
     try {
-      fixture.gpt.begin(batch, true, {});
+      fixture.model.begin(batch, true, {});
     } catch (const Error& error) {
       return error.code();
     }
