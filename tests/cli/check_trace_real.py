@@ -34,6 +34,12 @@ RUNS = {
     "stage 2": (2, ["--zero-stage", "2", "--gradient-accumulation-steps", "2", *EVALUATIONS]),
     "stage 1": (2, ["--zero-stage", "1", "--bf16"]),
     "stage 0": (2, ["--zero-stage", "0", "--node-size", "1"]),
+    "a Llama that recomputes":
+        (4, [*zpp.ALL_FEATURES, "--model", "llama", "--num-key-value-heads", "1", "--recompute-activations"]),
+    "a Qwen2 with wide heads":
+        (2, ["--model", "llama", "--add-qkv-bias", "--head-dim", "24", "--ffn-hidden-size", "80", "--no-tied-head"]),
+    "a GPT with grouped heads":
+        (2, ["--num-key-value-heads", "1", "--head-dim", "24", "--ffn-hidden-size", "80", "--recompute-activations"]),
     "one rank": (1, EVALUATIONS),
     "nodes of one rank": (2, [*zpp.ALL_FEATURES[2:], "--node-size", "1"]),
     "the vendor's collectives": (2, ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]),

@@ -351,7 +351,7 @@ class Restart(zpp.TestCase):
         for option, value, message in (("--hidden-size", 64, "with --hidden-size 32, and this one has 64"),
                                        ("--num-layers", 1, "with --num-layers 2, and this one has 1"),
                                        ("--num-attention-heads", 4, "with --num-attention-heads 2"),
-                                       ("--model", "encoder", 'with --model "gpt"'),
+                                       ("--model", "llama", 'with --model "gpt"'),
                                        ("--seq-length", 15, "with --seq-length 16, and this one has 15"),
                                        ("--optimizer", "Lion", 'with --optimizer "AdamW"')):
             with self.subTest(option=option):

@@ -474,7 +474,7 @@ class Effects(zpp.TestCase):
                   "--autotune-gemm", "--copy-engines", "--rail-lanes", "--gpu-sampling",
                   "--consecutive-hysteresis",  # needs overflows between steps without: the test zero_loss_scale
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
-                  "--load-weights", "--gather-weights-on-save",  # gpt2_weights
+                  "--load-weights", "--gather-weights-on-save",  # exported_weights
                   "--exact-differences", "--exact-planned-bits",  # exact_differences, plan_compare
                   # Steps of so short a run may all choose alike: codec_schedule checks when they do.
                   "--adaptive-bits-interval"}

@@ -214,19 +214,22 @@ class Peer(zpp.TestCase):
         (self.folder / "symmetric.py").write_text('''
 import os, sys
 import torch
-from zpp_validate.peers import fsdp2, gpt
+from zpp_validate.forms.transformer import Shape
+from zpp_validate.peers import fsdp2, transformer
 
 asked = []
-gpt.FSDPModule.set_force_sum_reduction_for_comms = lambda self, enable: asked.append((type(self).__name__, enable))
-gpt.FSDPModule.set_symm_mem_for_comm = lambda self: asked.append(type(self).__name__)
+module = transformer.FSDPModule
+module.set_force_sum_reduction_for_comms = lambda self, enable: asked.append((type(self).__name__, enable))
+module.set_symm_mem_for_comm = lambda self: asked.append(type(self).__name__)
 torch.distributed.init_process_group("gloo")
-model = gpt.Gpt(2, 32, 2, 16, 97, False, False)
-gpt.shard(model, torch.distributed.device_mesh.init_device_mesh("cpu", (1,)), torch.bfloat16)
-gpt.use_symmetric_memory([*gpt.groups(model), model])
+model = transformer.Transformer(Shape.of({"name": "gpt", "num_layers": 2, "hidden_size": 32, "num_attention_heads": 2,
+                                          "seq_length": 16, "vocab_size": 97, "tied_head": False}))
+transformer.shard(model, torch.distributed.device_mesh.init_device_mesh("cpu", (1,)), torch.bfloat16)
+transformer.use_symmetric_memory([*transformer.groups(model), model])
 names = [name for name in asked if isinstance(name, str)]
-assert names == ["FSDPEmbedding", "FSDPBlock", "FSDPBlock", "FSDPLayerNorm", "FSDPGpt"], names
+assert names == ["FSDPEmbedding", "FSDPBlock", "FSDPBlock", "FSDPLayerNorm", "FSDPTransformer"], names
 assert asked == [entry for name in names for entry in ((name, True), name)], asked
-del gpt.FSDPModule.set_symm_mem_for_comm
+del module.set_symm_mem_for_comm
 torch.cuda.device_count = lambda: 1
 try:
     fsdp2.main(["--symmetric-memory"])

@@ -30,7 +30,9 @@ def random_job(generator):
              "--reduce-bucket-size", pick([4096, 300_000, 500_000_000]),
              "--optimizer", pick(["AdamW", "Lion", "SGD"]),
              "--all-gather-algorithm", pick(["flat", "native", "native-images", "direct", "two-level"]),
-             *pick([[], ["--no-tied-head"]]), *pick([["--bf16"], ["--fp16"]])]
+             *pick([[], ["--no-tied-head"]]), *pick([["--bf16"], ["--fp16"]]),
+             *pick([[], ["--num-key-value-heads", 1]]), *pick([[], ["--head-dim", pick([8, 64])]]),
+             *pick([[], ["--ffn-hidden-size", 80]]), *pick([[], ["--model", "llama", *pick([[], ["--add-qkv-bias"]])]])]
     if pick([True, False]):
         words += ["--reduce-scatter-algorithm", pick(["flat", "native", "ordered"])]
     elif stage > 0:
@@ -53,7 +55,8 @@ class PlanTrace(zpp.TestCase):
         config.write_text(SCHEDULE)
         for words in (["--num-layers", "2"], [*SMALL, *FEATURES], [*SMALL, *FEATURES, "--error-feedback", "both"],
                       ["--model", "quadratic", "--zero-stage", "2"],
-                      ["--model", "encoder", *SMALL], [*SMALL, *FEATURES, "--config", config, "--step", "1"],
+                      ["--model", "llama", *SMALL, "--num-key-value-heads", "1"],
+                      [*SMALL, *FEATURES, "--config", config, "--step", "1"],
                       [*SMALL, *FEATURES, "--config", config, "--step", "2"],
                       [*SMALL, *FEATURES, "--measure-quantization-error", "1"],
                       ["search", *SMALL, "--nodes", "1,2", "--ranks-per-node", "2"],

@@ -38,7 +38,9 @@ EDGES = {
                               "--exact-differences"]),
     "exact differences at stage 2": (4, ["--zero-stage", "2", "--node-size", "2", "--fp16", "--loss-scale", "256",
                                          "--weight-differences", "--exact-differences"]),
-    "the encoder": (2, ["--model", "encoder", "--recompute-activations"]),
+    "a Llama": (2, ["--model", "llama", "--num-key-value-heads", "1", "--recompute-activations"]),
+    "a Qwen2 with wide heads": (4, [*zpp.ALL_FEATURES, "--model", "llama", "--head-dim", "32",
+                                    "--ffn-hidden-size", "80", "--add-qkv-bias", "--bf16"]),
 }
 
 
@@ -53,7 +55,8 @@ def random_run(generator):
              "--optimizer", pick(["AdamW", "Lion", "SGD"]), "--vocab-size", generator.randrange(64, 300),
              "--num-layers", generator.randrange(1, 4), *pick([[], ["--bf16"], ["--fp16", "--loss-scale", "256"]]),
              *pick([[], ["--no-tied-head"]]), *pick([[], ["--recompute-activations"]]),
-             *pick([[], ["--no-overlap-comm"]]),
+             *pick([[], ["--no-overlap-comm"]]), *pick([[], ["--model", "llama"]]),
+             *pick([[], ["--num-key-value-heads", "1", "--head-dim", "8", "--ffn-hidden-size", "80"]]),
              "--all-gather-algorithm", pick(["flat", "direct", "native-images", "two-level", "auto"]),
              *pick([[], ["--eval-interval", pick([1, 2]), "--eval-iters", "1"]])]
     if stage > 0 and pick([True, False]):

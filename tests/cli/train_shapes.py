@@ -194,7 +194,8 @@ class TrainShapes(local_script.TestCase):
         done = run(*PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
         self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.ENVIRONMENT, 1), done)
         self.assertIn("has no module torch: install torch there, ", done.stderr)
-        compile((zpp.SOURCE / "validation" / "zpp_validate" / "peers" / "gpt.py").read_text(), "gpt.py", "exec")
+        model = zpp.SOURCE / "validation" / "zpp_validate" / "peers" / "transformer.py"
+        compile(model.read_text(), model.name, "exec")
 
     def test_peer_refuses_sizes(self):
         for words, ranks in ((["--num-attention-heads", "3"], 1), (["--hybrid", "3"], 4), (["--node-size", "3"], 4),

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from zpp_validate.forms import model_flops
+from zpp_validate.forms.transformer import Shape
 
 VALIDATION = Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 VOCAB = 50257
@@ -29,7 +30,9 @@ for row in rows:
     if "mfu" in row:
         rate = row["seq"] * row["micro_batch"] / (row["step_ms"] * 1e-3)
         embedded = 6 * VOCAB * row["hidden"]  # looked up, not multiplied
-        flops = embedded + model_flops.flops_per_token(row["layers"], row["hidden"], row["seq"], VOCAB)
+        gpt = Shape.of({"name": "gpt", "num_layers": row["layers"], "hidden_size": row["hidden"], "vocab_size": VOCAB,
+                        "num_attention_heads": 1, "seq_length": row["seq"]})
+        flops = embedded + model_flops.flops_per_token(gpt)
         mfu = model_flops.utilization(rate, flops)
         assert abs(rate / row["tokens_per_s_per_gpu"] - 1) < 0.01, (rate, row)
         assert abs(mfu / row["mfu"] - 1) < 0.01, (mfu, row)

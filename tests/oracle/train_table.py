@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from zpp_validate.forms import model_flops
+from zpp_validate.forms.transformer import Shape
 from zpp_validate.stats import bound, sample_statistics
 
 VALIDATE = Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
@@ -28,7 +29,9 @@ def around(mean, variation, count=20):
     return [mean - deviation, mean + deviation] * (count // 2)
 
 
-LAYERS, HIDDEN, SEQ, VOCAB, BATCH, RANKS = 4, 1000, 100, 2000, 10, 4
+BATCH, RANKS = 10, 4
+MODEL = {"num_layers": 4, "hidden_size": 1000, "num_attention_heads": 10, "seq_length": 100, "vocab_size": 2000}
+GPT, LLAMA = MODEL | {"name": "gpt"}, MODEL | {"name": "llama", "num_key_value_heads": 2, "head_dim": 50}
 
 
 def check_statistics():
@@ -47,11 +50,16 @@ def check_statistics():
     else:
         raise AssertionError("no samples were summarized")
     # 6 (12 * 4 * 10^6 + 2 * 10^6) + 12 * 4 * 100 * 1000
-    assert model_flops.flops_per_token(LAYERS, HIDDEN, SEQ, VOCAB) == 304_800_000
+    gpt, llama = Shape.of(GPT), Shape.of(LLAMA)
+    assert model_flops.flops_per_token(gpt) == 304_800_000
+    # 2816 is 8000 / 3, rounded up to a multiple of 256.
+    # 6 (4 (700 + 500 + 3 * 2816) 1000 + 2 * 10^6) + 12 * 4 * 100 * 500
+    assert llama.ffn == 2816 and model_flops.flops_per_token(llama) == 245_952_000
     assert math.isclose(model_flops.utilization(1000, 304_800_000, 0.6096), 0.5)
-    # 3 (16 * 10^6 + 4 * 100 * 1000) more
-    assert model_flops.hardware_flops_per_token(LAYERS, HIDDEN, SEQ, VOCAB, 3) == 354_000_000
-    assert model_flops.blocks_recomputed(LAYERS) == 3
+    # 3 (16 * 10^6 + 4 * 100 * 1000) more, and 3 (2 (700 + 500 + 2 * 2816) 1000 + 4 * 100 * 500)
+    assert model_flops.hardware_flops_per_token(gpt, 3) == 354_000_000
+    assert model_flops.hardware_flops_per_token(llama, 3) == 245_952_000 + 41_592_000
+    assert model_flops.blocks_recomputed(gpt.layers) == 3
 
 
 def check_bound():
@@ -118,8 +126,7 @@ class Study:
 def peer(seconds, node_size=2, loopback=3 * GB, recompute=False):
     return {"step_seconds": seconds, "world_size": RANKS, "node_size": node_size, "emulated": node_size is not None,
             "loopback_bytes_per_step": loopback, "peak_memory_bytes": 3 * 2**30,
-            "options": {"num_layers": LAYERS, "hidden_size": HIDDEN, "seq_length": SEQ, "vocab_size": VOCAB,
-                        "micro_batch_size": BATCH, "recompute": recompute}}
+            "options": MODEL | {"micro_batch_size": BATCH, "recompute": recompute}}
 
 
 def zpp(seconds, inter=2 * GB, predicted=None, verdict="VALID", modelled=0, transport="nccl", recompute=False,
@@ -132,8 +139,7 @@ def zpp(seconds, inter=2 * GB, predicted=None, verdict="VALID", modelled=0, tran
         zip(("time_forward", "time_backward", "time_communication_exposed"), (40.0, 40.0, 77.0), shares)}
     return {"world_size": RANKS, "node_count": 2, "emulated": 1, "verdict": verdict, "transport": transport,
             "config": {"train_batch_size": BATCH * RANKS,
-                       "zeropp": {"model": {"num_layers": LAYERS, "hidden_size": HIDDEN, "seq_length": SEQ,
-                                            "vocab_size": VOCAB, "recompute_activations": recompute}}},
+                       "zeropp": {"model": GPT | {"recompute_activations": recompute}}},
             "steps": {"time": [99.0] * WARMUP + seconds, **split,
                       "bytes_inter_node": [inter] * steps, "bytes_predicted_inter_node": [predicted] * steps,
                       "bytes_intra_node": [7] * steps, "bytes_predicted_intra_node": [7] * steps,

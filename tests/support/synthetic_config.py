@@ -1,7 +1,7 @@
 """The effective configuration of the run of a synthetic trace. `c`: a case of synthetic_cases.py with its defaults."""
 
 SEQUENCES, SEQUENCE = 3, 8  # of a micro-batch; tokens of each
-BLOCKS, WIDTH = 3, 10  # of the GPT
+BLOCKS, WIDTH, HEADS = 3, 10, 2  # of the GPT
 
 
 def config_of(c):
@@ -42,8 +42,8 @@ def own_of(c):
 
 def model_of(c):
     again = {"recompute_interval": 1, "cpu_checkpointing": True} if c["cpu_checkpointing"] else {}
-    return {"seq_length": SEQUENCE, "name": "gpt", "num_layers": BLOCKS, "hidden_size": WIDTH, "vocab_size": 0,
-            "recompute_activations": c["recompute"], **again}
+    return {"seq_length": SEQUENCE, "name": "gpt", "num_layers": BLOCKS, "hidden_size": WIDTH,
+            "num_attention_heads": HEADS, "vocab_size": 0, "recompute_activations": c["recompute"], **again}
 
 
 def offload_options(c):

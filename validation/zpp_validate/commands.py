@@ -67,8 +67,8 @@ GROUPS = {
                           "Computes loss and gradients of a case again, with NumPy."),
         "torch-oracle": Command("oracles.torch_oracle", "DIR --device cpu",
                                 "Computes loss and gradients of a case again, with PyTorch."),
-        "gpt2": Command("oracles.gpt2_transformers", "loss checkpoints/step-100 out/train.h5",
-                        "Sets GPT-2 of the package transformers beside a run."),
+        "transformers": Command("oracles.hugging_face_models", "loss checkpoints/step-100 out/train.h5",
+                                "Sets a model of the package transformers beside a run, or beside the NumPy oracle."),
     },
     "The loss curve beside PyTorch's": {
         "torch-curve": Command("curves.torch_curve", "out/converge.h5 --output curves.json",
@@ -78,7 +78,7 @@ GROUPS = {
     },
     "Peers": {
         "peer-fsdp2": Command("peers.fsdp2", "--num-layers 12 --hidden-size 768 --json fsdp2.json",
-                              "Times the training of a GPT with PyTorch FSDP2."),
+                              "Times the training of a GPT or a Llama with PyTorch FSDP2."),
         "peer-collectives": Command("peers.collectives", "-b 1K -e 64M --json torch.json",
                                     "Times PyTorch's all-gather and reduce-scatter."),
         "raw-copy": Command("peers.raw_copy", "--bytes 1000000000 --json copy.json",

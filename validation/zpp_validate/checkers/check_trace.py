@@ -23,6 +23,7 @@ from zpp_validate.checkers.check_sweep import SweepChecker
 from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
 from zpp_validate.forms import error_rows, kept_inputs, learning_rate, loss_scale, model_flops
 from zpp_validate.forms.closed_forms import Bytes, Run, Settings
+from zpp_validate.forms.transformer import PARTS, Shape
 from zpp_validate.forms.wire import MODELLED
 from zpp_validate.problem import MALFORMED, reason_of
 from zpp_validate.readers import trace_format as fmt
@@ -83,10 +84,12 @@ class Checker(TraceChecker):
             tables = "weight_image_tables" in self.trace.columns["memory"]["name"]
             self.settings = replace(Settings.of(self.config), fused_updates=tables)
             own = self.config["zeropp"]
-            for name, without_effect in fmt.REMOVED_OPTIONS.items():
-                if own.get(name, without_effect) != without_effect:
-                    raise Invalid(f"the run used zeropp.{name}, which this version does not know: judge the trace with "
-                                  f"the zpp-validate of the version that wrote it, {a['version']}")
+            used = [name for name, without_effect in fmt.REMOVED_OPTIONS.items()
+                    if own.get(name, without_effect) != without_effect]
+            used += ["model.name " + own["model"]["name"]] if own["model"]["name"] in fmt.REMOVED_MODELS else []
+            if used:
+                raise Invalid(f"the run used zeropp.{used[0]}, which this version does not know: judge the trace with "
+                              f"the zpp-validate of the version that wrote it, {a['version']}")
             self.require(own["seed"] == a["seed"], "seed differs from the configuration's")
             self.require(int(own["deterministic"]) == a["deterministic"],
                          "deterministic differs from the configuration's")
@@ -214,16 +217,14 @@ class Checker(TraceChecker):
     def check_flops(self):
         a, model = self.attributes, self.config["zeropp"]["model"]
         expected = [a["flops_per_token"]] * 2  # of a model that recomputes nothing
-        if model["name"] in ("gpt", "encoder"):
-            mask_token = int(model["name"] == "encoder")
+        if model["name"] in PARTS:
             try:
-                shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
-                         (model["vocab_size"] or int(self.trace.data["vocab_size"])) + mask_token)
-                again = (model_flops.blocks_recomputed(shape[0], model.get("recompute_interval", 1))
+                shape = Shape.of(model, int(self.trace.data["vocab_size"]))
+                again = (model_flops.blocks_recomputed(shape.layers, model.get("recompute_interval", 1))
                          if model["recompute_activations"] else 0)
-            except (KeyError, TypeError) as error:
+                expected = [model_flops.flops_per_token(shape), model_flops.hardware_flops_per_token(shape, again)]
+            except (KeyError, TypeError, ValueError, ArithmeticError) as error:
                 raise Invalid(f"config_json is not the configuration of a transformer: {reason_of(error)}") from error
-            expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]
         layers = self.trace.rows("layers")
         for name in ("flops_per_token", "hardware_flops_per_token"):
             self.require(all(row[name] >= 0 for row in layers) and math.isclose(sum(row[name] for row in layers),

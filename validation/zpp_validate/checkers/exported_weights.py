@@ -13,19 +13,13 @@ import json
 import numpy as np
 
 from zpp_validate import command_line
+from zpp_validate.forms import hugging_face
+from zpp_validate.forms.transformer import Shape
 from zpp_validate.problem import MALFORMED, part, reason_of, require
 from zpp_validate.readers import checkpoint_file, run_file, safetensors_file
 
-# Kept as [in, out].
-GPT2 = {"attn.qkv": "attn.c_attn", "attn.proj": "attn.c_proj", "mlp.fc": "mlp.c_fc", "mlp.proj": "mlp.c_proj"}
 NEAREST = {"F32": 0.0, "BF16": 2.0**-8, "F16": 2.0**-11}  # half a place, relative
 SMALLEST = 2.0**-25  # half of fp16's last place below its normal numbers
-
-
-def gpt2_name(name):
-    for ours, theirs in GPT2.items():
-        name = name.replace(ours, theirs)
-    return name if name.startswith("lm_head") else f"transformer.{name}"
 
 
 def check(folder, run):
@@ -33,26 +27,25 @@ def check(folder, run):
         exported, dtypes = safetensors_file.read(folder / "model.safetensors")
     kept = checkpoint_file.Checkpoint(folder)
     units = [kept.array(f"{name}/master", "<f4") for name in run["units"]["name"]]
+    model, tensors = run["config"]["zeropp"]["model"], run["tensors"]
+    shape = Shape.of(model, tensors["elements"][0] // model["hidden_size"])
+    expected = shape.tensors()
+    require(tensors["name"] == [tensor.name for tensor in expected], "the trace's tensors are not of its model")
     names = set()
-    for unit, name, elements, offset in zip(*(run["tensors"][key] for key in ("unit", "name", "elements", "offset"))):
-        theirs = gpt2_name(name)
-        names.add(theirs)
-        require(theirs in exported, f"{theirs} is missing")
-        values = exported[theirs]
-        if any(f".{part}.weight" in theirs for part in GPT2.values()):
-            values = values.T
-        want = units[unit][offset:offset + elements]
-        require(values.size == elements, f"{theirs} has {values.size} values, not {elements}")
-        allowed = NEAREST[dtypes[theirs]]
-        wrong = np.abs(values.ravel() - want) > allowed * np.abs(want) + (SMALLEST if allowed else 0)
-        require(not wrong.any(), f"{theirs}: {wrong.sum()} values are not the master weights")
+    for tensor, unit, offset in zip(expected, tensors["unit"], tensors["offset"]):
+        own = units[unit][offset:offset + tensor.elements].reshape(tensor.shape)
+        for theirs, want in hugging_face.tensors(shape, tensor.name, own).items():
+            names.add(theirs)
+            require(theirs in exported, f"{theirs} is missing")
+            values = exported[theirs]
+            require(values.shape == want.shape, f"{theirs} is {list(values.shape)}, not {list(want.shape)}")
+            allowed = NEAREST[dtypes[theirs]]
+            wrong = np.abs(values - want) > allowed * np.abs(want) + (SMALLEST if allowed else 0)
+            require(not wrong.any(), f"{theirs}: {wrong.sum()} values are not the master weights")
     require(set(exported) == names, f"{sorted(set(exported) - names)} are not of the model")
     with part("config.json"):
         config = dict(json.loads((folder / "config.json").read_text()))
-    model = run["config"]["zeropp"]["model"]
-    wanted = {"n_layer": model["num_layers"], "n_embd": model["hidden_size"], "n_head": model["num_attention_heads"],
-              "n_positions": model["seq_length"], "tie_word_embeddings": model["tied_head"],
-              "vocab_size": len(exported["transformer.wte.weight"])}
+    wanted = hugging_face.config(shape)
     require({key: config.get(key) for key in wanted} == wanted, f"config.json is not of the run's model: {wanted}")
 
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 
 from zpp_validate.convergence import merged
+from zpp_validate.forms.transformer import PARTS
 from zpp_validate.problem import Problem, Unfit, reading
 from zpp_validate.readers.converge_file import Study
 from zpp_validate.readers.trace_format import TOKEN_LEVELS, without_removed
@@ -44,12 +45,13 @@ def setting_of(study, name):
 def check(config):
     """Raises ValueError for what PyTorch is not told to do here."""
     own = config["zeropp"]
-    for what, found, wanted in (("the model is", own["model"]["name"], "gpt"),
-                                ("the optimizer is", config["optimizer"]["type"], "AdamW"),
+    for what, found, wanted in (("the optimizer is", config["optimizer"]["type"], "AdamW"),
                                 ("fp16 is", config.get("fp16", {}).get("enabled", False), False),
                                 ("the optimizer's moments are kept in", own.get("moments", "fp32"), "fp32")):
         if found != wanted:
             raise Unfit(f"{what} {found}, and only {wanted} is trained again")
+    if own["model"]["name"] not in PARTS:
+        raise Unfit(f"the model is {own['model']['name']}, and only {', '.join(PARTS)} are trained again")
     if not own["evaluation_interval"]:
         raise Unfit("it has no held-out losses: evaluation_interval is 0")
 

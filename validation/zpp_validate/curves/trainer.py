@@ -1,7 +1,7 @@
-"""Trains the GPT of peers.gpt as zeropp trains its own, on one device in plain PyTorch.
+"""Trains the model of peers.transformer as zeropp trains its own, on one device in plain PyTorch.
 
 Master weights, sums of gradients and moments are fp32. The model has copies of the masters, in the type of zeropp's
-activations: forward and backward compute in it, as by model.bfloat16(), with LayerNorm, softmax and sums in fp32 inside
+activations: forward and backward compute in it, as by model.bfloat16(), with norms, softmax and sums in fp32 inside
 of PyTorch's kernels. A gradient of weights leaves backward in that type, and is added up in fp32 over micro-batches.
 Attention is scaled_dot_product_attention, the update torch.optim.AdamW(fused=True). Nothing in a step waits for the
 device.
@@ -12,23 +12,21 @@ import time
 import torch
 
 from zpp_validate.curves import initial_weights
-from zpp_validate.peers import gpt
+from zpp_validate.forms.transformer import Shape
+from zpp_validate.peers import transformer
 
 
 class Trainer:
     def __init__(self, trained, vocabulary, device, compiled):
         """`trained`: a trained.Trained."""
-        config, shape = trained.config, trained.config["zeropp"]["model"]
+        config, self.shape = trained.config, Shape.of(trained.config["zeropp"]["model"], vocabulary)
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-        self.layers, self.tied = shape["num_layers"], shape["tied_head"]
         self.micro, self.clip = config["train_micro_batch_size_per_gpu"], config.get("gradient_clipping", 0.0)
         self.micro_steps = config["train_batch_size"] // self.micro
         self.rounded = torch.bfloat16 if trained.compute == "bf16" else torch.float32
         self.device, activations = device, torch.bfloat16 if trained.activations == "bf16" else torch.float32
         with torch.device(device):
-            self.model = gpt.Gpt(self.layers, shape["hidden_size"], shape["num_attention_heads"], shape["seq_length"],
-                                 vocabulary,
-                                 self.tied, False).to(activations)
+            self.model = transformer.Transformer(self.shape).to(activations)
         self.loss = torch.compile(self.batch_loss, fullgraph=True) if compiled else self.batch_loss
         self.copies = list(self.model.parameters())
         self.masters = {name: torch.zeros_like(copy, dtype=torch.float32).requires_grad_()
@@ -38,10 +36,10 @@ class Trainer:
         self.decays_all = config["zeropp"].get("decayed_parameters") == "all"
 
     def batch_loss(self, rows):
-        return gpt.cross_entropy(self.model(rows[:, :-1]), rows[:, 1:])
+        return transformer.cross_entropy(self.model(rows[:, :-1]), rows[:, 1:])
 
     def begin(self, seed):
-        initial_weights.fill(self.masters, self.layers, self.tied, seed)
+        initial_weights.fill(self.masters, self.shape, seed)
         groups = {True: [], False: []}
         for master, total in zip(self.masters.values(), self.sums):
             groups[self.decays_all or master.ndim > 1].append(master)

@@ -1,22 +1,34 @@
-"""FLOPs of a GPT. MFU is the achieved share of peak by the FLOPs of the model, without recomputation. HFU is the share
-by the FLOPs that the hardware executed, with recomputation."""
+"""FLOPs of a transformer (a transformer.Shape). MFU is the achieved share of peak by the FLOPs of the model, without
+recomputation. HFU is the share by the FLOPs that the hardware executed, with recomputation. Source: PaLM (arXiv
+2204.02311), appendix B."""
 
 PEAK_TFLOPS = 989.4  # an H200 in dense bf16, NVIDIA's data sheet
 
 
-def flops_per_token(layers, hidden, seq_length, vocab_size):
-    """Forward and backward of one token: 6 FLOP for each weight that multiplies it (12 L C^2 in the blocks, V C in
-    the head), and 12 L T C for attention, whose causal half is counted in full, as is usual."""
-    weights = 12 * layers * hidden**2 + vocab_size * hidden
-    return 6 * weights + 12 * layers * seq_length * hidden
+def block_matrices(shape):
+    """Weights of a block's matrices."""
+    return sum(tensor.elements for tensor in shape.block("h") if len(tensor.shape) > 1)
 
 
-def hardware_flops_per_token(layers, hidden, seq_length, vocab_size, recomputed_blocks):
-    """FLOPs per token with the forward that so many blocks run again in backward, except its last product (4 C -> C),
-    whose output nothing there reads: 2 FLOP for each of the 8 C^2 other weights of a block, and 4 T C for attention.
-    The recomputation of fused attention inside its own backward is not counted."""
-    again = 16 * hidden**2 + 4 * seq_length * hidden
-    return flops_per_token(layers, hidden, seq_length, vocab_size) + recomputed_blocks * again
+def attention_per_token(shape):
+    """Forward of one token: two products with as many weights as there are positions times queries. The causal half is
+    counted in full, as is usual."""
+    return 4 * shape.seq_length * shape.queries
+
+
+def flops_per_token(shape):
+    """Forward and backward of one token: 6 FLOP for each weight that multiplies it, in the blocks and in the head, and
+    three times the forward of attention."""
+    weights = shape.layers * block_matrices(shape) + shape.vocabulary * shape.hidden
+    return 6 * weights + 3 * shape.layers * attention_per_token(shape)
+
+
+def hardware_flops_per_token(shape, recomputed_blocks):
+    """FLOPs per token with the forward that so many blocks run again in backward, except its last product (the MLP's
+    second), whose output nothing there reads. The recomputation of fused attention inside its own backward is not
+    counted."""
+    again = 2 * (block_matrices(shape) - shape.ffn * shape.hidden) + attention_per_token(shape)
+    return flops_per_token(shape) + recomputed_blocks * again
 
 
 def blocks_recomputed(layers, interval=1):

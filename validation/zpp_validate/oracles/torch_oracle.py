@@ -14,8 +14,8 @@ import torch
 from torch.nn import functional
 
 from zpp_validate import command_line
+from zpp_validate.forms.transformer import Shape
 from zpp_validate.problem import ENVIRONMENT, Problem, Unfit, reading
-
 
 
 class Case:
@@ -24,7 +24,7 @@ class Case:
     def __init__(self, folder, precision, device):
         self.folder, self.precision, self.device = pathlib.Path(folder), precision, device
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
-        self.model = self.manifest["model"]
+        self.shape = Shape.of(self.manifest["model"])
 
     def read(self, name, dtype):
         data = bytearray((self.folder / name).read_bytes())
@@ -55,36 +55,53 @@ class Case:
         return tokens[:count].reshape(shape).long(), targets[:count].reshape(shape).long()
 
 
-def attention(qkv, heads, causal):
+def rotated(x, theta):
+    """Rotary positions on heads [..., position, width]: pairs are i and i + width / 2."""
+    length, width = x.shape[-2:]
+    pairs = torch.arange(width // 2, dtype=torch.float64, device=x.device)
+    angles = torch.arange(length, device=x.device)[:, None] * theta ** (-2 * pairs / width)
+    turned = torch.complex(*x.unflatten(-1, (2, -1)).unbind(-2)) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat((turned.real, turned.imag), -1).to(x.dtype)
+
+
+def attention(qkv, shape):
     """Self-attention, written out: no kernel of PyTorch's that might round its probabilities."""
-    batch, length, width = qkv.shape
-    q, k, v = qkv.reshape(batch, length, 3, heads, width // (3 * heads)).permute(2, 0, 3, 1, 4)
-    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
-    if causal:
-        future = torch.ones(length, length, dtype=torch.bool, device=qkv.device).triu(1)
-        scores = scores.masked_fill(future, float("-inf"))
-    mixed = scores.softmax(-1) @ v
-    return mixed.transpose(1, 2).reshape(batch, length, width // 3)
+    heads = qkv.unflatten(-1, (-1, shape.head_dim)).transpose(1, 2)
+    q, k, v = heads.split([shape.heads, shape.key_value_heads, shape.key_value_heads], 1)
+    if not shape.parts.learned:
+        q, k = rotated(q, shape.rope_theta), rotated(k, shape.rope_theta)
+    k, v = (part.repeat_interleave(shape.heads // shape.key_value_heads, 1) for part in (k, v))
+    scores = q @ k.transpose(-2, -1) / shape.head_dim ** 0.5
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=qkv.device).triu(1)
+    mixed = scores.masked_fill(future, float("-inf")).softmax(-1) @ v
+    return mixed.transpose(1, 2).flatten(2)
 
 
-def loss_of(model, w, tokens, targets):
-    """Mean cross-entropy in nats over the targets that count."""
+def loss_of(shape, w, tokens, targets):
+    """Mean cross-entropy in nats."""
     def norm(x, name):
-        return functional.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], 1e-5)
+        if shape.parts.centred:
+            return functional.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], shape.norm_eps)
+        return functional.rms_norm(x, x.shape[-1:], w[name + ".weight"], shape.norm_eps)
 
     def linear(x, name):
-        return functional.linear(x, w[name + ".weight"], w[name + ".bias"])
+        return functional.linear(x, w[name + ".weight"], w.get(name + ".bias"))
 
-    x = w["wte.weight"][tokens] + w["wpe.weight"][:tokens.shape[1]]
-    for block in range(model["num_layers"]):
+    def active(wide):
+        if not shape.parts.gated:
+            return functional.gelu(wide, approximate="tanh")
+        gate, up = wide.chunk(2, -1)
+        return functional.silu(gate) * up
+
+    x = w["wte.weight"][tokens]
+    if shape.parts.learned:
+        x = x + w["wpe.weight"][:tokens.shape[1]]
+    for block in range(shape.layers):
         name = f"h.{block}."
-        qkv = linear(norm(x, name + "ln_1"), name + "attn.qkv")
-        x = x + linear(attention(qkv, model["num_attention_heads"], model["causal"]), name + "attn.proj")
-        wide = functional.gelu(linear(norm(x, name + "ln_2"), name + "mlp.fc"), approximate="tanh")
-        x = x + linear(wide, name + "mlp.proj")
-    head = w["wte.weight" if model["tied_head"] else "lm_head.weight"]
-    logits = functional.linear(norm(x, "ln_f"), head)
-    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+        x = x + linear(attention(linear(norm(x, name + "ln_1"), name + "attn.qkv"), shape), name + "attn.proj")
+        x = x + linear(active(linear(norm(x, name + "ln_2"), name + shape.wide[0])), name + "mlp.proj")
+    logits = functional.linear(norm(x, "ln_f"), w["wte.weight" if shape.tied_head else "lm_head.weight"])
+    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def compare(name, library, reference, tolerance):
@@ -92,7 +109,7 @@ def compare(name, library, reference, tolerance):
     scale = reference.norm().item()
     error = (library - reference).norm().item() / (scale if scale > 0 else 1.0)
     within = error <= tolerance  # false for NaN
-    print(f"{'ok  ' if within else 'FAIL'} {name:28s} error {error:.2e}  norm {scale:.6e}")
+    print(f"{'ok  ' if within else 'FAIL'} {name:48s} error {error:.2e}  norm {scale:.6e}")
     return within
 
 
@@ -100,7 +117,7 @@ def check(case, rounding, tolerance):
     weights = {name: value.clone().requires_grad_() for name, value in
                case.tensors("weights.f32", rounding).items()}
     library = case.tensors("gradients.f32")
-    loss = loss_of(case.model, weights, *case.batch())
+    loss = loss_of(case.shape, weights, *case.batch())
     loss.backward()
     reported = torch.tensor(case.manifest["losses"][0], dtype=case.precision, device=case.device)
     ok = [compare("loss", reported, loss.detach(), tolerance)]

@@ -1,4 +1,4 @@
-"""Times the training of a GPT with PyTorch FSDP2: the peer that zpp_train is compared with.
+"""Times the training of a transformer with PyTorch FSDP2: the peer that zpp_train is compared with.
 
     torchrun --nproc-per-node 4 validation/zpp-validate peer-fsdp2 --num-layers 48 --hidden-size 1600 ...
     mpirun -n 4 validation/zpp-validate peer-fsdp2 ...
@@ -29,7 +29,7 @@ import sys
 import time
 
 from zpp_validate import command_line, problem
-from zpp_validate.forms import model_flops
+from zpp_validate.forms import model_flops, model_options
 from zpp_validate.peers import launch
 from zpp_validate.stats import sample_statistics
 
@@ -56,15 +56,10 @@ def prepared(text):
 def arguments(words):
     parser = command_line.parser("peer-fsdp2", __doc__)
     shape = parser.add_argument_group("model")
-    shape.add_argument("--num-layers", type=command_line.positive, default=2)
-    shape.add_argument("--hidden-size", type=command_line.positive, default=64)
-    shape.add_argument("--num-attention-heads", type=command_line.positive, default=4)
-    shape.add_argument("--seq-length", type=command_line.positive, default=64, help="tokens a sequence")
+    model_options.add(shape, vocab_size=50257)
     shape.add_argument("--micro-batch-size", type=command_line.positive, default=1, help="sequences a rank and step")
-    shape.add_argument("--vocab-size", type=command_line.positive, default=50257)
     shape.add_argument("--vocab-multiple", type=command_line.positive, default=64, metavar="N",
                        help="pad the vocabulary to a multiple of N: tensor cores are slow on rows of 50257 [64]")
-    shape.add_argument("--tied-head", action="store_true", help="the head reads the token embedding again")
     run = parser.add_argument_group("run")
     run.add_argument("--steps", type=command_line.positive, default=20, help="timed steps [20]")
     run.add_argument("--warmup", type=command_line.positive, default=5, help="steps before them [5]")
@@ -136,9 +131,10 @@ def loopback_bytes():
 
 
 def check(options, place):
-    if options.hidden_size % options.num_attention_heads:
-        launch.fail(PROGRAM, launch.USAGE, f"--num-attention-heads {options.num_attention_heads} does not divide "
-                                           f"--hidden-size {options.hidden_size}")
+    try:
+        model_options.shape(vars(options))
+    except ValueError as error:
+        launch.fail(PROGRAM, launch.USAGE, f"{error}: choose other sizes")
     for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size),
                        ("--reshard", options.reshard)):
         if size and place.size % size:
@@ -191,46 +187,47 @@ def step_seconds(elapsed):
     return [end - start for start, end in zip([0.0, *ends], ends)]
 
 
-def padded_vocabulary(options):
-    return -(-options.vocab_size // options.vocab_multiple) * options.vocab_multiple
+def padded_shape(options):
+    rows = -(-options.vocab_size // options.vocab_multiple) * options.vocab_multiple
+    return model_options.shape(vars(options) | {"vocab_size": rows})
 
 
-def sharded(options, place, torch, gpt, model, device, compiled):
+def sharded(options, place, torch, transformer, model, device, compiled):
     """A function of tokens and targets that gives the loss of a model, which it shards and initializes."""
     shape, names = (((place.size // options.hybrid, options.hybrid), ("replicate", "shard")) if options.hybrid
                     else ((place.size,), ("shard",)))
     mesh = torch.distributed.device_mesh.init_device_mesh(options.device, shape, mesh_dim_names=names)
-    cross_entropy = gpt.cross_entropy
+    cross_entropy = transformer.cross_entropy
     if options.compile:
         cross_entropy = torch.compile(cross_entropy, **compiled)
         for block in model.blocks:  # they share one graph
             block.compile(**compiled)
     reduce_dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype]
     reshard = not options.keep_weights and (options.reshard or True)
-    gpt.shard(model, mesh, reduce_dtype, reshard, options.blocks_per_group, options.root_group)
-    order = gpt.groups(model, options.blocks_per_group)
+    transformer.shard(model, mesh, reduce_dtype, reshard, options.blocks_per_group, options.root_group)
+    order = transformer.groups(model, options.blocks_per_group)
     if options.prefetch:
-        gpt.prefetch(order, options.prefetch)
+        transformer.prefetch(order, options.prefetch)
     if options.symmetric_memory:
-        gpt.use_symmetric_memory([*order, model])
+        transformer.use_symmetric_memory([*order, model])
     model.to_empty(device=device)
-    gpt.initialize(model, mesh.get_local_rank("shard"))  # replicas begin alike
+    transformer.initialize(model, mesh.get_local_rank("shard"))  # replicas begin alike
     return lambda tokens, targets: cross_entropy(model(tokens), targets)
 
 
-def plain(options, torch, gpt, model, device, compiled):
+def plain(options, torch, transformer, model, device, compiled):
     """The same without FSDP: weights in fp32, which autocast rounds to bf16 for products and attention."""
     model.to_empty(device=device)
-    gpt.initialize(model, 0)
+    transformer.initialize(model, 0)
 
     def batch_loss(tokens, targets):
         with torch.autocast(options.device, torch.bfloat16):
-            return gpt.cross_entropy(model(tokens), targets)
+            return transformer.cross_entropy(model(tokens), targets)
 
     return torch.compile(batch_loss, fullgraph=True, **compiled) if options.compile else batch_loss
 
 
-def train(options, place, torch, gpt):
+def train(options, place, torch, transformer):
     """Seconds of each timed step (of step_seconds()), loopback bytes of all of them, losses of all steps (means over
     ranks), parameters, peak of allocated bytes (largest over ranks)."""
     distributed = torch.distributed
@@ -241,14 +238,13 @@ def train(options, place, torch, gpt):
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
     with torch.device("meta"):
-        model = gpt.Gpt(options.num_layers, options.hidden_size, options.num_attention_heads, options.seq_length,
-                        padded_vocabulary(options), options.tied_head, options.recompute)
+        model = transformer.Transformer(padded_shape(options), options.recompute)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     compiled = {"mode": "max-autotune-no-cudagraphs"} if options.autotune else {}
     if options.plain:
-        batch_loss = plain(options, torch, gpt, model, device, compiled)
+        batch_loss = plain(options, torch, transformer, model, device, compiled)
     else:
-        batch_loss = sharded(options, place, torch, gpt, model, device, compiled)
+        batch_loss = sharded(options, place, torch, transformer, model, device, compiled)
     if options.prepare:
         module, function, keywords = options.prepare
         getattr(importlib.import_module(module), function)(model, **keywords)
@@ -259,7 +255,7 @@ def train(options, place, torch, gpt):
     losses = []
 
     def step():
-        with gpt.attention(options.attention):
+        with transformer.attention(options.attention):
             loss = batch_loss(tokens, targets)
             loss.backward()
         optimizer.step()
@@ -334,7 +330,7 @@ def result(options, place, torch, run):
     times = sample_statistics.summarize(run["seconds"])
     tokens = options.micro_batch_size * options.seq_length
     rate = tokens / times.median
-    flops = model_flops.flops_per_token(options.num_layers, options.hidden_size, options.seq_length, options.vocab_size)
+    flops = model_flops.flops_per_token(model_options.shape(vars(options)))
     on_gpu = options.device == "cuda"
     return {
         "schema": "zeropp-peer", "peer": describe(options), "command_line": sys.argv,
@@ -385,13 +381,13 @@ def main(words):
     if options.symmetric_memory:
         launch.set_symmetric_memory(os.environ)
     torch = launch.import_torch(PROGRAM, place, options.device == "cuda")
-    from zpp_validate.peers import gpt
+    from zpp_validate.peers import transformer
 
-    if options.symmetric_memory and not hasattr(gpt.FSDPModule, "set_symm_mem_for_comm"):
+    if options.symmetric_memory and not hasattr(transformer.FSDPModule, "set_symm_mem_for_comm"):
         launch.fail(PROGRAM, launch.ENVIRONMENT, f"PyTorch {torch.__version__} has no set_symm_mem_for_comm: install a "
                                                  "newer one, or drop --symmetric-memory")
     try:
-        run = train(options, place, torch, gpt)
+        run = train(options, place, torch, transformer)
     except (RuntimeError, ValueError) as error:
         launch.leave(PROGRAM, place, error)
     if place.rank == 0:

@@ -72,6 +72,7 @@ CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "ti
                                       "time_writing": "f s"}}
 # Options of earlier versions that this one does not have: the value without an effect.
 REMOVED_OPTIONS = {"peer_stores": "off", "averaged_steps": 0}
+REMOVED_MODELS = ("encoder",)
 # And those that change neither weights nor what this version would choose by itself.
 REMOVED_CHOICES = ("secondary_gather_algorithm", "log_style", "algorithm_table")
 MAY_BE_EMPTY = {"checkpoints", "evaluations", "exact_differences", "counters", "gpus", "errors", "adaptive_bits",

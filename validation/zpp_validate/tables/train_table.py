@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.forms import model_flops
+from zpp_validate.forms import model_flops, model_options
+from zpp_validate.forms.transformer import Shape
 from zpp_validate.problem import Problem, Unfit, reading
 from zpp_validate.stats import bound, sample_statistics
 from zpp_validate.tables import markdown_table
@@ -41,8 +42,9 @@ GiB per GPU: peak (zpp_train: of its buffers on rank 0).
 vs FSDP2, vs hybrid: speed-up over the fastest run of FSDP2 (on one GPU of PyTorch) that is not hybrid, and over the
 fastest with hybrid sharding, of all variants in the same table. A run with a CV above {unsteady:.0%} is unsteady: it
 counts only where all of them are.
-MFU: 6 (12 L C^2 + V C) + 12 L T C FLOP a token, of {peak} TFLOP/s. HFU: 16 C^2 + 4 T C more for each block whose
-forward runs again in backward: none, or with recompute L of a peer and L - 1 of zpp_train.
+MFU: 6 W + 12 L T Q FLOP a token, of {peak} TFLOP/s, with the W weights of blocks and head that a token is multiplied
+with, and Q rows of queries. HFU: the forward more of each block that runs again in backward, but for its last product:
+of no block, or with recompute of L of a peer and L - 1 of zpp_train.
 """ + bound.LEGEND
 
 
@@ -55,7 +57,7 @@ class Row:
     kind: str
     seconds: list = field(default_factory=list)
     tokens: int = 0  # a GPU and step
-    shape: tuple = ()  # layers, hidden, sequence, vocabulary
+    shape: Shape | None = None
     recomputed: int = 0  # blocks
     exposed: float | None = None
     bound: str = bound.UNKNOWN
@@ -93,9 +95,8 @@ def read_zpp(row, summary, entry):
     row.seconds = timed["time"]
     ranks, nodes = summary["world_size"], summary["node_count"]
     row.tokens = summary["config"]["train_batch_size"] * model["seq_length"] // ranks
-    row.shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
-                 model["vocab_size"] or summary["data"]["vocab_size"])
-    row.recomputed = (model_flops.blocks_recomputed(row.shape[0], model.get("recompute_interval", 1))
+    row.shape = Shape.of(model, summary.get("data", {}).get("vocab_size", 0))
+    row.recomputed = (model_flops.blocks_recomputed(row.shape.layers, model.get("recompute_interval", 1))
                       if model.get("recompute_activations") else 0)
     if "time_communication_exposed" in timed:
         row.exposed = statistics.median(timed["time_communication_exposed"])
@@ -126,8 +127,8 @@ def read_peer(row, summary, _):
     options, ranks = summary["options"], summary["world_size"]
     row.seconds = summary["step_seconds"]
     row.tokens = options["micro_batch_size"] * options["seq_length"]
-    row.shape = tuple(options[name] for name in ("num_layers", "hidden_size", "seq_length", "vocab_size"))
-    row.recomputed = row.shape[0] if options.get("recompute") else 0
+    row.shape = model_options.shape(options)
+    row.recomputed = row.shape.layers if options.get("recompute") else 0
     row.loopback, row.memory = summary["loopback_bytes_per_step"], summary["peak_memory_bytes"]
     size = summary["node_size"] or ranks
     row.place = f"{ranks // size} x {size}{', emulated' if summary['emulated'] else ''}"
@@ -208,8 +209,8 @@ def cells(row, flat, hybrid, peak):
     if times is None:
         return [row.name, *["-"] * (len(COLUMNS) - 2), notes]
     rate = row.tokens / times.median
-    mfu = model_flops.utilization(rate, model_flops.flops_per_token(*row.shape), peak)
-    hfu = model_flops.utilization(rate, model_flops.hardware_flops_per_token(*row.shape, row.recomputed), peak)
+    mfu = model_flops.utilization(rate, model_flops.flops_per_token(row.shape), peak)
+    hfu = model_flops.utilization(rate, model_flops.hardware_flops_per_token(row.shape, row.recomputed), peak)
     ms = lambda seconds: f"{seconds * 1e3:,.1f}"
     return [row.name, ms(times.median), f"{ms(times.low)} to {ms(times.high)}", ms(times.p95), f"{times.variation:.1%}",
             f"{rate:,.0f}", f"{mfu:.1%}", f"{hfu:.1%}", scaled(row.exposed, 1e-3, 1), row.bound,

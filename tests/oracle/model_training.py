@@ -1,4 +1,4 @@
-# ctest: name=contract8_gpt_training timeout=120 labels=oracle
+# ctest: name=contract8_model_training timeout=120 labels=oracle
 """Twelve steps of AdamW with clipping and weight decay, in one process, against the NumPy oracle: the loss of each
 step and the final weights."""
 import os
@@ -14,10 +14,11 @@ VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-valid
 def main():
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for head in ("tied", "untied"):
-            folder = pathlib.Path(scratch) / head
-            subprocess.run([TOOL, "train", folder, "gpt", "2", "48", "3", "19", "257", head, "fp32", "12", "host"],
-                           check=True)
+        for model, head, *more in (("gpt", "tied"), ("gpt", "untied"), ("llama", "tied", "num_key_value_heads=1"),
+                                   ("llama", "untied", "add_qkv_bias=1", "head_dim=10")):
+            folder = pathlib.Path(scratch) / f"{model}_{head}"
+            subprocess.run([TOOL, "train", folder, model, "2", "48", "3", "19", "257", head, "fp32", "12", "host",
+                            *more], check=True)
             result = subprocess.run([sys.executable, VALIDATE, "oracle", "train", folder, "--tolerance", "1e-5"],
                                     capture_output=True, text=True)
             print(result.stdout, result.stderr)

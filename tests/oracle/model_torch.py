@@ -1,5 +1,5 @@
-# ctest: name=contract8_gpt_torch timeout=300 labels=oracle,gpu
-"""Loss and every gradient tensor of the GPT and the encoder on a GPU against PyTorch, and in fp32 against the NumPy
+# ctest: name=contract8_model_torch timeout=300 labels=oracle,gpu
+"""Loss and every gradient tensor of the transformers on a GPU against PyTorch, and in fp32 against the NumPy
 oracle too: norm-wise relative error at most 1e-5 with fp32 and 2e-2 with bf16, over head widths, odd vocabularies and
 both kinds of head. A gradient that was changed must be refused. Skipped without PyTorch or a GPU."""
 import os
@@ -12,13 +12,16 @@ TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
 VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 ENVIRONMENT, SKIPPED = 3, 77
 
-# model, layers, hidden, heads, seq, vocab, head: head widths 64, 128 and 5
+# model, layers, hidden, heads, seq, vocab, head, and options that are not the defaults: head widths 64, 128, 5, 6
 SHAPES = [
     ("gpt", 2, 128, 2, 65, 257, "tied"),
     ("gpt", 2, 256, 2, 128, 1003, "untied"),
     ("gpt", 3, 15, 3, 7, 11, "tied"),
-    ("encoder", 2, 128, 2, 65, 257, "tied"),
-    ("encoder", 2, 30, 3, 9, 11, "untied"),
+    ("gpt", 2, 128, 4, 65, 257, "untied", "num_key_value_heads=2", "head_dim=64", "ffn_hidden_size=320"),
+    ("llama", 2, 128, 2, 65, 257, "tied"),
+    ("llama", 2, 256, 6, 128, 1003, "untied", "num_key_value_heads=2", "head_dim=64", "rope_theta=500000"),
+    ("llama", 2, 256, 4, 33, 257, "untied", "num_key_value_heads=1", "head_dim=128", "add_qkv_bias=1"),
+    ("llama", 2, 30, 3, 9, 11, "untied", "head_dim=6", "ffn_hidden_size=50", "norm_eps=1e-3"),
 ]
 DTYPES = (("fp32", 1e-5), ("bf16", 2e-2))
 
@@ -50,11 +53,11 @@ def main():
         return SKIPPED
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for number, (model, layers, hidden, heads, seq, vocab, head) in enumerate(SHAPES):
+        for number, (model, layers, hidden, heads, seq, vocab, head, *more) in enumerate(SHAPES):
             for dtype, tolerance in DTYPES:
                 folder = pathlib.Path(scratch) / f"{number}_{dtype}"
                 made = run(TOOL, "gradients", folder, model, layers, hidden, heads, seq, vocab, head, dtype, 2,
-                           "cuda")
+                           "cuda", *more)
                 if made.returncode == ENVIRONMENT:
                     print(f"skipped: {made.stderr.strip()}")
                     return SKIPPED

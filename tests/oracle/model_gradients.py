@@ -1,5 +1,5 @@
-# ctest: name=contract8_gpt_gradients timeout=240 labels=oracle
-"""Loss and every gradient tensor of the GPT and the encoder against the NumPy oracle: norm-wise relative error at most
+# ctest: name=contract8_model_gradients timeout=240 labels=oracle
+"""Loss and every gradient tensor of the transformers against the NumPy oracle: norm-wise relative error at most
 1e-5 with fp32 weights, 2e-2 with bf16 and 2.5e-3 with fp16 weights, over shapes that nothing divides evenly. The oracle
 reads the fp32 weights in all cases. A gradient that was changed must be refused."""
 import os
@@ -13,16 +13,20 @@ import numpy as np
 TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
 VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 
-# model, layers, hidden, heads, seq, vocab, head, accumulated micro-batches
+# model, layers, hidden, heads, seq, vocab, head, accumulated micro-batches, and options that are not the defaults
 SHAPES = [
     ("gpt", 2, 48, 1, 17, 257, "tied", 1),
     ("gpt", 3, 48, 3, 33, 257, "untied", 2),
     ("gpt", 2, 64, 4, 64, 257, "tied", 2),
     ("gpt", 1, 20, 4, 7, 11, "untied", 1),
     ("gpt", 2, 36, 3, 1, 257, "tied", 1),
-    ("encoder", 2, 48, 3, 33, 257, "tied", 2),
-    ("encoder", 2, 36, 3, 17, 19, "untied", 2),
-    ("encoder", 1, 20, 4, 1, 11, "tied", 1),
+    ("gpt", 2, 36, 6, 17, 19, "untied", 2, "num_key_value_heads=2", "head_dim=5", "ffn_hidden_size=50",
+     "norm_eps=1e-3"),
+    ("llama", 2, 48, 3, 33, 257, "tied", 2),
+    ("llama", 2, 36, 6, 17, 19, "untied", 2, "num_key_value_heads=3", "head_dim=10", "ffn_hidden_size=50"),
+    ("llama", 3, 40, 5, 21, 101, "untied", 1, "num_key_value_heads=1", "add_qkv_bias=1", "rope_theta=500",
+     "norm_eps=1e-3"),
+    ("llama", 1, 20, 4, 1, 11, "tied", 1, "num_key_value_heads=2", "head_dim=2", "add_qkv_bias=1"),
 ]
 
 
@@ -34,11 +38,11 @@ def oracle(folder, tolerance):
 def main():
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for number, (model, layers, hidden, heads, seq, vocab, head, batches) in enumerate(SHAPES):
+        for number, (model, layers, hidden, heads, seq, vocab, head, batches, *more) in enumerate(SHAPES):
             for dtype, tolerance in (("fp32", 1e-5), ("bf16", 2e-2), ("fp16", 2.5e-3)):
                 folder = pathlib.Path(scratch) / f"{number}_{dtype}"
                 subprocess.run([TOOL, "gradients", folder, model, str(layers), str(hidden), str(heads), str(seq),
-                                str(vocab), head, dtype, str(batches), "host"], check=True)
+                                str(vocab), head, dtype, str(batches), "host", *more], check=True)
                 result = oracle(folder, tolerance)
                 worst = max((float(line.split("error")[1].split()[0]) for line in result.stdout.splitlines()
                              if "error" in line), default=float("nan"))

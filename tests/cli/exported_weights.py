@@ -1,12 +1,13 @@
-# ctest: name=gpt2_weights labels=cli timeout=120 processors=4
-"""Weights that leave and come as GPT-2's: what a checkpoint exports is its master weights, a run that begins with them
-has their loss, at any number of ranks and stage; what is of another model is refused."""
+# ctest: name=exported_weights labels=cli timeout=120 processors=4
+"""Weights that leave and come as GPT-2's, Llama's and Qwen2's: what a checkpoint exports is its master weights, a run
+that begins with them has their loss, at any number of ranks and stage; what is of another model is refused."""
 
 import zpp
 from zpp_validate.checkers import exported_weights
 from zpp_validate.readers import safetensors_file
 
 EVALUATE = ["--eval-interval", "100", "--eval-iters", "2", "--lr", "0.02"]
+LLAMA = ["--model", "llama", "--num-key-value-heads", "1", "--head-dim", "12", "--ffn-hidden-size", "80"]
 
 
 class Weights(zpp.TestCase):
@@ -56,6 +57,28 @@ class Weights(zpp.TestCase):
         changed = {**bare, "h.1.mlp.c_fc.weight": -bare["h.1.mlp.c_fc.weight"]}
         safetensors_file.write(file, changed)
         self.assertNotEqual(self.begun_with(file), loss)
+
+    def test_llama_and_qwen2(self):
+        """Each of the parts of a matrix is read where it belongs: a change of one changes the loss."""
+        for words in (LLAMA, [*LLAMA, "--add-qkv-bias", "--bf16"], [*LLAMA, "--no-tied-head", "--zero-stage", "1"]):
+            with self.subTest(words=words):
+                self.out = self.folder / str(len(words))
+                step, loss = self.exported(*words, ranks=3)
+                self.assertEqual(self.begun_with(step / "model.safetensors", *words, ranks=3), loss)
+        tensors, _ = safetensors_file.read(step / "model.safetensors")
+        file = self.folder / "changed.safetensors"
+        of_block = [name for name in tensors if ".layers.1." in name]
+        self.assertEqual(len(of_block), 9)
+        for name in [*of_block, "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"]:
+            with self.subTest(name):
+                safetensors_file.write(file, {**tensors, name: tensors[name][::-1]})
+                self.assertNotEqual(self.begun_with(file, *words, ranks=3), loss)
+
+    def test_a_gpt_that_is_no_gpt2(self):
+        """It has no place for fewer heads of keys, nor for heads of another width."""
+        for words in (["--num-key-value-heads", 1], ["--head-dim", 8]):
+            result = self.train(1, *words, "--save", self.out / "checkpoints", "--gather-weights-on-save")
+            self.check_fails(result, zpp.USAGE, "--gather-weights-on-save")
 
     def test_a_checkpoint_wins(self):
         """A job that is started again with the same words resumes from its checkpoint."""
@@ -111,8 +134,10 @@ class Weights(zpp.TestCase):
                 refused(zpp.IO, "no safetensors file", part)
         file.write_bytes(good)
         refused(zpp.USAGE, "it has no 'lm_head.weight'", words=["--no-tied-head"])
-        result = self.train(1, "--model", "encoder", "--load-weights", file, out=self.folder / "third")
-        self.check_fails(result, zpp.USAGE, "zeropp.model.name gpt")
+        result = self.train(1, "--model", "quadratic", "--load-weights", file, out=self.folder / "third")
+        self.check_fails(result, zpp.USAGE, "zeropp.model.name")
+        result = self.train(1, "--model", "llama", "--load-weights", file, out=self.folder / "third")
+        self.check_fails(result, zpp.USAGE, str(file), "of another model")
 
 
 if __name__ == "__main__":
