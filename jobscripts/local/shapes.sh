@@ -20,7 +20,7 @@ fi
 # compiled FSDP2 both run, since the faster is not known before. A replica of 18.7b in each node needs 4 GPUs per node.
 # On one GPU the baseline is PyTorch without FSDP, and FSDP2 of one rank, which rounds the weights once per step.
 shape_flags() {  # SHAPE
-  local layers hidden heads seq micro vocab=50257
+  local layers hidden heads seq micro vocab=50257 more=()
   case $1 in
     124m) layers=12 hidden=768 heads=12 seq=1024 micro=16 shape_peers=fsdp2,fsdp2-compile ;; # GPT-2; its head is apart here: 163 million
     1.64b) layers=48 hidden=1600 heads=25 seq=1024 micro=8 shape_peers=fsdp2,hybrid ;;
@@ -31,12 +31,24 @@ shape_flags() {  # SHAPE
       [ "$gpus" -lt 8 ] || shape_peers+=,hybrid
       ;;
     17m) layers=4 hidden=512 heads=8 seq=32 micro=1 vocab=4096 shape_peers=fsdp2,hybrid ;; # for two cores and a slow network
+    llama-1.5b) # Llama 3.2 1B, whose head is apart here
+      layers=16 hidden=2048 heads=32 seq=2048 micro=4 vocab=128256 shape_peers=fsdp2,fsdp2-compile
+      more=(--model llama --num-key-value-heads 8 --ffn-hidden-size 8192 --rope-theta 500000)
+      ;;
+    llama-8b) # Llama 3 8B
+      layers=32 hidden=4096 heads=32 seq=2048 micro=2 vocab=128256 shape_peers=fsdp2,fsdp2-compile
+      more=(--model llama --num-key-value-heads 8 --ffn-hidden-size 14336 --rope-theta 500000)
+      ;;
     tiny) layers=2 hidden=64 heads=4 seq=32 micro=2 vocab=257 shape_peers=fsdp2,hybrid ;;
+    llama-tiny)
+      layers=2 hidden=64 heads=4 seq=32 micro=2 vocab=257 shape_peers=fsdp2,hybrid
+      more=(--model llama --num-key-value-heads 2 --head-dim 24 --ffn-hidden-size 80 --add-qkv-bias)
+      ;;
     *) fail "unknown shape '$1' (try --help)" ;;
   esac
   [ "$gpus" -gt 1 ] || shape_peers=plain,plain-compile,fsdp2-compile
   model=(--num-layers "$layers" --hidden-size "$hidden" --num-attention-heads "$heads" --seq-length "$seq"
-    --micro-batch-size "$micro" --vocab-size "$vocab")
+    --micro-batch-size "$micro" --vocab-size "$vocab" "${more[@]}")
 }
 
 # Ranks per node, and the environment in which nodes are emulated. The hosts of a network are nodes by themselves; the

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Times training steps of GPT shapes on one host with GPUs: ZeRO-3, each part of ZeRO++, all of them, and PyTorch
+# Times training steps of GPT and Llama shapes on one host with GPUs: ZeRO-3, each part of ZeRO++, all of them, and PyTorch
 # FSDP2 right before and after. Prints a table and keeps everything in results/MACHINE/STUDY/.
 #
 # usage: jobscripts/local/train_shapes.sh [OPTION...] [-- FLAG...]
 #   --gpus N         ranks, a GPU each [all that nvidia-smi lists]
-#   --shapes LIST    of 124m,1.64b,6.86b,9.4b,18.7b,17m,tiny [1.64b,6.86b,18.7b]
+#   --shapes LIST    of 124m,1.64b,6.86b,9.4b,18.7b,17m,tiny,llama-1.5b,llama-8b,llama-tiny
+#                    [1.64b,6.86b,18.7b]
 #   --layouts LIST   of node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 (the same with 4
 #                    threads x 4 sockets), network-RATE (2 emulated hosts of N/2 ranks, with --backend host; RATE as
 #                    of netns.py, 1gbit say) [the first three]

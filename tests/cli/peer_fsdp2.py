@@ -142,6 +142,18 @@ class Peer(zpp.TestCase):
                 self.assertEqual(values["losses"], runs[0][0]["losses"])
                 self.assertEqual(values["peer"].partition(", deterministic")[0], described)
 
+    def test_llama(self):
+        """FSDP2 and plain PyTorch train the same Llama, with the weights and the work that its sizes have."""
+        words = ["--model", "llama", "--num-key-value-heads", "1", "--head-dim", "24", "--ffn-hidden-size", "40"]
+        runs = self.trained(words, [*words, "--plain"], [*words, "--add-qkv-bias", "--recompute"], ranks=1)
+        (sharded, _), (plain, _), (biased, _) = runs
+        block = 32 * (4 * 24 + 2 * 24 + 3 * 40) + 2 * 32  # 2 heads; each 24 wide
+        self.assertEqual(sharded["parameters"], 4 * block + (2 * 128 + 1) * 32)
+        self.assertEqual(biased["parameters"], sharded["parameters"] + 4 * 4 * 24)
+        self.assertEqual(sharded["flops_per_token"], 6 * (4 * (block - 64) + 97 * 32) + 12 * 4 * 16 * 48)
+        for ours, theirs in zip(sharded["losses"], plain["losses"]):
+            self.assertAlmostEqual(ours, theirs, delta=0.01)
+
     def test_vocabulary(self):
         """The vocabulary is padded; the counted work is without the padding."""
         (padded, rows), (other, other_rows) = self.trained([], ["--vocab-multiple", "50"])

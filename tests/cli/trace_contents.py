@@ -13,6 +13,7 @@ import numpy
 
 import token_file_writer
 import zpp
+from zpp_validate.forms.transformer import Shape
 
 SECRETS = {"NCCL_API_TOKEN": "swordfish-1", "UCX_secret_path": "swordfish-2", "OMPI_MCA_mpi_password": "swordfish-3",
            "ZPP_UNLISTED": "swordfish-4", "AWS_SESSION": "swordfish-5"}
@@ -72,6 +73,19 @@ class Trace(zpp.TestCase):
         self.assertEqual(len(set(groups["ranks"]["pid"])), 4)
         self.assertEqual([r for r, c in zip(groups["timers"]["rank"], groups["timers"]["category"])
                           if c == "matmul"], [0, 1, 2, 3])
+
+    def test_tensors_of_the_models(self):
+        grouped = ["--num-key-value-heads", "1", "--head-dim", "24", "--ffn-hidden-size", "80"]
+        for words in ([], ["--no-tied-head", *grouped], ["--model", "llama"],
+                      ["--model", "llama", *grouped, "--add-qkv-bias", "--no-tied-head"]):
+            with self.subTest(words=words):
+                self.check_ok(self.train(1, *words, "--train-iters", 1))
+                root, groups = self.trace()
+                shape = Shape.of(json.loads(root["config_json"])["zeropp"]["model"], groups["data"]["vocab_size"])
+                found, units = groups["tensors"], groups["units"]["name"]
+                self.assertEqual([(units[unit], name, elements) for unit, name, elements in
+                                  zip(found["unit"], found["name"], found["elements"])],
+                                 [(tensor.unit, tensor.name, tensor.elements) for tensor in shape.tensors()])
 
     def test_same_configuration_by_file_and_flags(self):
         self.check_ok(self.train(2, "--zero-stage", "2", "--bf16", "--lr", "0.002"))

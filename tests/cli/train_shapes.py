@@ -49,8 +49,8 @@ class TrainShapes(local_script.TestCase):
         for peers in ("auto", PEERS):
             commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--plugins", PLUGINS,
                                     "--shapes",
-                                    "124m,1.64b,6.86b,9.4b,18.7b,tiny", "--", "--pipeline-depth", "2")
-            self.assertGreater(len(commands), 6 * 3 * (8 + 3))
+                                    "124m,1.64b,6.86b,9.4b,18.7b,tiny,llama-1.5b,llama-8b,llama-tiny", "--", "--pipeline-depth", "2")
+            self.assertGreater(len(commands), 9 * 3 * (8 + 3))
             for command in commands:
                 self.assertEqual(command[:2], ["timeout", "--kill-after=20"])
                 program = next(i for i, word in enumerate(command) if pathlib.Path(word).name in known)
@@ -75,6 +75,16 @@ class TrainShapes(local_script.TestCase):
                 short = shape in ("9.4b", "18.7b") and "--zero-hpz-partition-size" not in command
                 self.assertIn(steps, (8,) if short else (8, 25), command)
             self.assertEqual(len({option(command, "--json") for command in commands}), len(commands))
+
+    def test_both_sides_train_the_same_llama(self):
+        wanted = {"llama-8b": ("llama", "8", None, "14336", "500000", "128256"),
+                  "llama-tiny": ("llama", "2", "24", "80", None, "257")}
+        for shape, sizes in wanted.items():
+            for command in self.dry_run("--gpus", "4", "--shapes", shape, "--layouts", "node"):
+                self.assertEqual(tuple(option(command, flag) for flag in (
+                    "--model", "--num-key-value-heads", "--head-dim", "--ffn-hidden-size", "--rope-theta",
+                    "--vocab-size")), sizes)
+                self.assertEqual("--add-qkv-bias" in command, shape == "llama-tiny")
 
     def test_the_plugin_trains_what_its_peer_trains(self):
         commands = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated", "--features", "",
@@ -198,7 +208,8 @@ class TrainShapes(local_script.TestCase):
         compile(model.read_text(), model.name, "exec")
 
     def test_peer_refuses_sizes(self):
-        for words, ranks in ((["--num-attention-heads", "3"], 1), (["--hybrid", "3"], 4), (["--node-size", "3"], 4),
+        for words, ranks in ((["--num-attention-heads", "3"], 1), (["--num-key-value-heads", "3"], 1),
+                             (["--model", "llama", "--head-dim", "5"], 1), (["--hybrid", "3"], 4), (["--node-size", "3"], 4),
                              (["--steps", "0"], 1)):
             done = run(*PEER, *words,
                        env={**os.environ, "RANK": "0", "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"})

@@ -475,6 +475,34 @@ class CheckTrace(unittest.TestCase):
             self.change(lambda attributes, _, name=name, used=used: given(attributes, name, used),
                         f"the run used zeropp.{name}, which this version does not know")
 
+    def test_models(self):
+        """FLOPs of a Llama of 2 heads, 4 wide, that share one of keys and values, and of an MLP 16 wide."""
+        def of(name, **sizes):
+            def edit(attributes, groups):
+                config = json.loads(attributes["config_json"])
+                config["zeropp"]["model"].update(name=name, **sizes)
+                configure(attributes, config)
+                # 6 (3 (10 * 16 + 8 * 10 + 3 * 10 * 16) + 64 * 10) + 12 * 3 * 8 * 8, and again two blocks of
+                # 2 (10 * 16 + 8 * 10 + 2 * 10 * 16) + 4 * 8 * 8
+                attributes.update(flops_per_token=19104.0, hardware_flops_per_token=21856.0)
+                groups["layers"].update(flops_per_token=[0.0, 5088.0, 5088.0, 8928.0],
+                                        hardware_flops_per_token=[0.0, 6464.0, 6464.0, 8928.0])
+            return edit
+
+        sizes = {"num_key_value_heads": 1, "head_dim": 4, "ffn_hidden_size": 16}
+        case = dict(recompute=True)
+        attributes, groups = make(case)
+        of("llama", **sizes)(attributes, groups)
+        write(self.path, attributes, groups)
+        self.assertEqual(self.judge(), (0, "VALID\n"))
+        for name, value in (("num_key_value_heads", 2), ("head_dim", 6), ("ffn_hidden_size", 17), ("name", "gpt"),
+                            ("num_layers", 2), ("hidden_size", 12), ("seq_length", 9), ("vocab_size", 65)):
+            with self.subTest(name):
+                self.change(of(**{"name": "llama", **sizes, name: value}), "flops_per_token is", case)
+        self.change(of("llama", **sizes | {"head_dim": 5}), "cannot be rotated", case)
+        self.change(of("llama", **sizes | {"num_key_value_heads": 3}), "do not divide", case)
+        self.change(of("encoder"), "zeropp.model.name encoder, which this version does not know", case)
+
     def test_tables_of_images(self):
         """Tiles, and pieces of tensors in them, counted weight by weight."""
         rng = random.Random(4096)

@@ -105,6 +105,12 @@ class TorchCurve(zpp.TestCase):
         self.check_ok(self.torch_curve(trace))
         self.assertLess(self.largest_difference(trace), 2e-6)
 
+    def test_llama(self):
+        trace = self.converge(model={"name": "llama", "num_key_value_heads": 1, "head_dim": 12, "ffn_hidden_size": 80,
+                                     "add_qkv_bias": True, "rope_theta": 500.0, "norm_eps": 1e-4})
+        self.check_ok(self.torch_curve(trace))
+        self.assertLess(self.largest_difference(trace), 2e-6)
+
     def test_bf16(self):
         """On the host weights are rounded, and activations are not."""
         trace = self.converge(base={"bf16": {"enabled": True}})
