@@ -49,7 +49,8 @@ class TrainShapes(local_script.TestCase):
         for peers in ("auto", PEERS):
             commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--plugins", PLUGINS,
                                     "--shapes",
-                                    "124m,1.64b,6.86b,9.4b,18.7b,tiny,llama-1.5b,llama-8b,llama-tiny", "--", "--pipeline-depth", "2")
+                                    "124m,1.64b,6.86b,9.4b,18.7b,tiny,llama-1.5b,llama-8b,llama-tiny",
+                                    "--", "--pipeline-depth", "2")
             self.assertGreater(len(commands), 9 * 3 * (8 + 3))
             for command in commands:
                 self.assertEqual(command[:2], ["timeout", "--kill-after=20"])
@@ -209,8 +210,8 @@ class TrainShapes(local_script.TestCase):
 
     def test_peer_refuses_sizes(self):
         for words, ranks in ((["--num-attention-heads", "3"], 1), (["--num-key-value-heads", "3"], 1),
-                             (["--model", "llama", "--head-dim", "5"], 1), (["--hybrid", "3"], 4), (["--node-size", "3"], 4),
-                             (["--steps", "0"], 1)):
+                             (["--model", "llama", "--head-dim", "5"], 1), (["--hybrid", "3"], 4),
+                             (["--node-size", "3"], 4), (["--steps", "0"], 1)):
             done = run(*PEER, *words,
                        env={**os.environ, "RANK": "0", "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"})
             self.assertEqual(done.returncode, zpp.USAGE, done)

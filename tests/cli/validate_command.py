@@ -31,7 +31,7 @@ READING = {
     "gate": ["INPUT", "--baseline", "OUTPUT"], "prometheus": ["INPUT"], "train-table": ["FOLDER"],
     "sweep-table": ["INPUT"], "exact-bits": ["INPUT", "--output", "OUTPUT"],
     "network-table": ["INPUT", "--output", "OUTPUT"], "planner": ["--program", "OUTPUT", "--clusters", "FOLDER"],
-    "oracle": ["gradients", "FOLDER"], "torch-oracle": ["FOLDER"], "gpt2": ["loss", "FOLDER", "INPUT"],
+    "oracle": ["gradients", "FOLDER"], "torch-oracle": ["FOLDER"], "transformers": ["loss", "FOLDER", "INPUT"],
     "torch-curve": ["INPUT", "--output", "OUTPUT"],
     "curve-table": ["INPUT", "--curves", "INPUT", "--output", "OUTPUT"],
 }
@@ -123,8 +123,9 @@ class ValidateCommand(unittest.TestCase):
             file = pathlib.Path(folder, "file")
             file.touch()
             path = os.pathsep.join([folder, os.environ["PYTHONPATH"]])
-            for words in (["gpt2", "loss", folder, file], ["gpt2", "make", folder], ["torch-oracle", folder],
-                          ["peer-fsdp2"], ["peer-collectives"]):
+            for words in (["transformers", "loss", folder, file], ["transformers", "make", folder],
+                          ["transformers", "gradients"], ["torch-oracle", folder], ["peer-fsdp2"],
+                          ["peer-collectives"]):
                 with self.subTest(words[0]):
                     done = run(*words, env={**os.environ, "PYTHONPATH": path})
                     self.assertEqual((done.returncode, done.stdout), (ENVIRONMENT, ""), done)
@@ -317,8 +318,10 @@ class ValidateCommand(unittest.TestCase):
                 (["report", "--outptu", "x", "a.h5"], "there is no option --outptu (nearest: --output): try --help"),
                 (["check", "a.h5", "--frob=1"], "there is no option --frob: try --help"),
                 (["plot", "a.json", "--output", "x", "--place", "in-plac"], "(nearest: in-place): try --help"),
-                (["gpt2", "los", "a", "b"], "'los' (choose from 'loss', 'make') (nearest: loss): try --help"),
-                (["gpt2", "loss", "a", "b", "--tolerence", "1"], "no option --tolerence (nearest: --tolerance): try"),
+                (["transformers", "los", "a", "b"],
+                 "'los' (choose from 'loss', 'make', 'gradients') (nearest: loss): try --help"),
+                (["transformers", "loss", "a", "b", "--tolerence", "1"],
+                 "no option --tolerence (nearest: --tolerance): try"),
                 (["converge", "a.h5", "--output", "x", "--margn", "1"], "no option --margn (nearest: --margin): try"),
                 (["gate", "a.h5"], "one of the arguments --record --baseline is required: try --help"),
                 (["gate", "a.h5", "--basline", "x"], "there is no option --basline (nearest: --baseline): try --help"),

@@ -24,8 +24,8 @@ SHAPES = [
     "--model llama --num-attention-heads 5 --num-key-value-heads 1 --head-dim 2 --hidden-size 35 --tied-head "
     "--num-layers 3",
     "--model llama --add-qkv-bias --num-attention-heads 6 --num-key-value-heads 3 --head-dim 10 --hidden-size 37",
-    "--model llama --add-qkv-bias --num-attention-heads 7 --hidden-size 28 --tied-head --rope-theta 500 --norm-eps 1e-3 "
-    "--seq-length 70",
+    "--model llama --add-qkv-bias --num-attention-heads 7 --hidden-size 28 --tied-head --rope-theta 500 "
+    "--norm-eps 1e-3 --seq-length 70",
 ]
 GROUPED = SHAPES[3]
 

@@ -15,7 +15,7 @@ def model_type(shape):
     """Throws ValueError for a model that the package has not."""
     if not shape.parts.learned:
         require(shape.qkv_bias or shape.hidden % shape.heads == 0,
-                f"a Llama of transformers has no {shape.heads} heads, which do not divide the hidden size {shape.hidden}")
+                f"a Llama of transformers has no {shape.heads} heads in a hidden size of {shape.hidden}")
         return "qwen2" if shape.qkv_bias else "llama"
     require(shape.key_value_heads == shape.heads and shape.queries == shape.hidden,
             f"a GPT-2 has no {shape.key_value_heads} key-value heads of width {shape.head_dim}")
