@@ -69,7 +69,7 @@ for tool in "${tool_list[@]}"; do
   sanitize "$tool" contract1_codec_cuda_reduce_encode
   sanitize "$tool" contract1_codec_cuda_feedback
   sanitize "$tool" gpu_nn_rows '*Embedding*:*GpuRows.CrossEntropy*'
-  sanitize "$tool" gpu_model_gpt '*fp32*'
+  sanitize "$tool" gpu_model_transformer '*fp32*'
   sanitize "$tool" contract5_engine_trajectory '*/0:*/6'
   [ "$tool" = racecheck ] || sanitize "$tool" gpu_nn_linear
   [ "$tool" = racecheck ] || sanitize "$tool" gpu_nn_products 'GpuProducts.Meas*Right'

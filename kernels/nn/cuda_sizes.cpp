@@ -23,17 +23,19 @@ AttentionShape single_token(AttentionShape shape) {
 
 /// Workspace of the backward, which is more than the forward's: an ordered one takes a sequence at
 /// a time (dS, a value a row, and the statistics); else shares of dQ are added in any order (dQ in
-/// fp32, and a value a row). Compared with cuDNN's for lengths that are multiples of 128.
+/// fp32, and a value a row). With grouped queries dK and dV of every query head lie there before
+/// they are summed. Compared with cuDNN's for lengths that are multiples of 128.
 std::size_t fused_attention_workspace(const AttentionShape& shape) {
   constexpr std::size_t kFrontEnd = 256;
-  const std::size_t rows = shape.sequences * shape.length;
   const std::size_t of_sequence = shape.heads * shape.length * sizeof(float);
+  const std::size_t rows = shape.deterministic ? shape.length : shape.rows();
+  const std::size_t queries = rows * shape.queries();
+  const std::size_t apart = shape.group() > 1 ? 2 * queries * size_of(Dtype::bf16) : 0;
   if (shape.deterministic) {
     return shape.heads * shape.length * shape.length * size_of(Dtype::bf16) + of_sequence +
-           aligned(of_sequence) + kFrontEnd + kSmallArrays;
+           aligned(of_sequence) + apart + kFrontEnd + kSmallArrays;
   }
-  return rows * shape.queries() * sizeof(float) + shape.sequences * of_sequence + kFrontEnd +
-         kSmallArrays;
+  return queries * sizeof(float) + shape.sequences * of_sequence + apart + kFrontEnd + kSmallArrays;
 }
 
 std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype compute) {

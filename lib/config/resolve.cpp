@@ -66,6 +66,26 @@ void complete_batch(TrainConfig& c, std::size_t world) {
   }
 }
 
+/// Refuses a model that no class of `transformers` is.
+void check_gathered_weights(const TrainConfig& config) {
+  const model::Options& model = config.model;
+  if (!config.checkpoint.gather_weights || !model::is_transformer(model)) return;
+  const char* const key = "zero_optimization.stage3_gather_16bit_weights_on_model_save";
+  if (!model::is_llama(model) && (model::kv_heads(model) != model.num_attention_heads ||
+                                  model::query_width(model) != model.hidden_size)) {
+    refuse(
+        "{} writes GPT-2's file, and GPT-2 has as many key-value heads as heads, which share the "
+        "hidden size: leave out --num-key-value-heads and --head-dim, or {}",
+        key, key);
+  }
+  if (model::is_llama(model) && !model.add_qkv_bias &&
+      model.hidden_size % model.num_attention_heads != 0) {
+    refuse(
+        "{} writes Llama's file, and Llama in transformers takes a hidden size that its heads "
+        "divide: change --hidden-size {} or --num-attention-heads {}, or leave {} out",
+        key, model.hidden_size, model.num_attention_heads, key);
+  }
+}
 void check_stage(const zero::Options& zero) {
   if (zero.stage < 1 && zero.quantized_weights) {
     refuse(
@@ -317,6 +337,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_memory_limit(config);
   check_precision(config);
   check_stage(config.zero);
+  check_gathered_weights(config);
   resolve_offload(config);
   check_moments(config);
   check_persistence(config.zero);

@@ -312,6 +312,8 @@ CHANGES = {
     "--gradient-codec-intra": "int8:128", "--gradient-codec-inter": "int8:128", "--node-size": "4",
     "--micro-batch-size": "3", "--gradient-accumulation-steps": "2", "--global-batch-size": "16",
     "--train-iters": "4", "--num-layers": "3", "--hidden-size": "48", "--num-attention-heads": "4",
+    "--num-key-value-heads": "1", "--head-dim": "10", "--ffn-hidden-size": "40", "--norm-eps": "0.001",
+    "--add-qkv-bias": None, "--rope-theta": "500",
     "--seq-length": "12", "--vocab-size": "70", "--no-tied-head": None, "--held-out-fraction": "0.2",
     "--reduce-scatter-algorithm": "1-hop", "--no-zero-quantized-weights": None, "--model": "quadratic",
     "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--moments": "bf16", "--sgd-momentum": "0.9",
@@ -372,6 +374,7 @@ NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {
          "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"},
          "--adam-w-mode": {"--optimizer": "Adam", "--weight-decay": "0.3"},
          "--gradient-dtype": {"--bf16": None},
+         "--add-qkv-bias": {"--model": "llama"}, "--rope-theta": {"--model": "llama"},
          # Gradients of these runs overflow at 2^17, and not at 2^16.
          "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None},
          "--loss-scale-window": {"--fp16": None},
@@ -467,6 +470,7 @@ class Effects(zpp.TestCase):
                   "--data-path",
                   "--data-vocab-size",  # of a file of tokens: token_files
                   # --micro-batch-size, and what is accepted with a warning: deepspeed_examples
+                  "--num-query-groups", "--kv-channels", "--rotary-base", "--norm-epsilon", "--layernorm-epsilon",
                   "--batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size",
                   "--shard-group-size",  # contract9_shard_groups
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them

@@ -108,8 +108,10 @@ INSTANTIATE_TEST_SUITE_P(, GpuTransformer, testing::Values(Dtype::fp32, Dtype::b
                          [](const auto& entry) { return std::string(name_of(entry.param)); });
 
 TEST_P(GpuTransformer, LossAndGradientsAreTheHosts) {
-  const double tolerance = GetParam() == Dtype::fp32 ? 1e-5 : 2e-2;
   for (const Shape& shape : kShapes) {
+    // Llama rounds to 16 bits more often: what is turned, and the gate's parts.
+    const double narrow = std::string(shape.model) == "llama" ? 4e-2 : 2e-2;
+    const double tolerance = GetParam() == Dtype::fp32 ? 1e-5 : narrow;
     SCOPED_TRACE(text_of(shape));
     Trial host(shape, GetParam(), Device::host());
     Trial gpu(shape, GetParam(), Device::cuda(0));

@@ -369,6 +369,24 @@ TEST(ConfigResolve, AutotuningNeedsAGpuAndGivesUpTheSameBits) {
   EXPECT_NO_THROW((void)resolved(R"({"zeropp":{"autotune_gemm":false,"deterministic":true}})", on));
 }
 
+/// `transformers` has no class for the model: its file could not be read.
+TEST(ConfigResolve, WeightsAreWrittenOfModelsThatTransformersHas) {
+  const auto with = [](const std::string& model) {
+    return R"({"zero_optimization":{"stage":3,"stage3_gather_16bit_weights_on_model_save":true},
+               "zeropp":{"checkpoint":{"save":"folder"},"model":)" +
+           model + "}}";
+  };
+  const Machine on = machine(1, 2);
+  const char* const gpt2 = "GPT-2 has as many key-value heads as heads";
+  EXPECT_THAT(refusal(with(R"({"num_key_value_heads":2})"), on), HasSubstr(gpt2));
+  EXPECT_THAT(refusal(with(R"({"head_dim":24})"), on), HasSubstr(gpt2));
+  EXPECT_NO_THROW((void)resolved(with(R"({"ffn_hidden_size":40,"head_dim":16})"), on));
+  const std::string odd =
+      R"({"name":"llama","hidden_size":50,"num_attention_heads":4,"head_dim":16)";
+  EXPECT_THAT(refusal(with(odd + "}"), on), HasSubstr("a hidden size that its heads divide"));
+  EXPECT_NO_THROW((void)resolved(with(odd + R"(,"add_qkv_bias":true})"), on));
+}
+
 TEST(ConfigResolve, ReadingsOfGpusNeedGpus) {
   Machine on = machine(1, 2);
   const std::string text = R"({"zeropp":{"gpu_sampling":2}})";

@@ -64,6 +64,8 @@ json another_of_model(const config::Option& option) {
   if (option.path == "zeropp.model.name") return "llama";
   if (option.path == "zeropp.model.hidden_size") return 128;
   if (option.path == "zeropp.model.num_attention_heads") return 8;
+  if (option.path == "zeropp.model.num_key_value_heads") return 2;
+  if (option.path == "zeropp.model.head_dim") return 4;
   return test::another(option);
 }
 
@@ -93,14 +95,24 @@ TEST(RunIdentity, EveryOptionIsOfTheIdentityOrMayChange) {
   const auto refused = refused_from([](config::TrainConfig&) {});
   EXPECT_THAT(refused, ElementsAre("optimizer.type", "zeropp.model.name", "zeropp.model.num_layers",
                                    "zeropp.model.hidden_size", "zeropp.model.num_attention_heads",
+                                   "zeropp.model.num_key_value_heads", "zeropp.model.head_dim",
+                                   "zeropp.model.ffn_hidden_size", "zeropp.model.norm_eps",
                                    "zeropp.model.seq_length", "zeropp.model.vocab_size",
                                    "zeropp.model.tied_head"));
   config::TrainConfig config;
   for (const auto& option : config::options(config)) {
     const bool is_refused = std::ranges::find(refused, option.path) != refused.end();
+    if (option.in_effect && !option.in_effect()) continue;  // of another model
     EXPECT_NE(is_refused, may_change(option.path))
         << option.path << ": put it into identity_of(), or into the list of those that may change";
   }
+}
+
+TEST(RunIdentity, OptionsOfLlamaAreOfItsIdentity) {
+  const auto refused =
+      refused_from([](config::TrainConfig& config) { config.model.name = "llama"; });
+  EXPECT_THAT(refused, testing::IsSupersetOf(
+                           {"zeropp.model.add_qkv_bias", "zeropp.model.rope_theta"}));
 }
 
 TEST(RunIdentity, AMomentumIsThereOrNot) {
@@ -193,8 +205,8 @@ TEST(RunIdentity, AnEarlierVersionsIsJudgedByWhatItHasAndALaterOnesIsRefused) {
   json saved{
       {"model", "gpt"}, {"num-layers", 2}, {"num-attention-heads", 4}, {"optimizer", "AdamW"}};
   EXPECT_THAT(require_same_run(saved, own, "FOLDER"),
-              ElementsAre("hidden-size", "seq-length", "sgd-momentum", "tensors", "tied-head",
-                          "vocab-size"));
+              ElementsAre("head-dim", "hidden-size", "norm-eps", "rope-theta", "seq-length",
+                          "sgd-momentum", "tensors", "tied-head", "vocab-size"));
   saved["num-layers"] = 3;
   EXPECT_THAT(refusal([&] { (void)require_same_run(saved, own, "FOLDER"); }),
               HasSubstr("with --num-layers 3, and this one has 2"));
