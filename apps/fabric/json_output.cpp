@@ -74,7 +74,7 @@ json faults_json(const FabricReport& report) {
 
 json fabric_json(const FabricReport& report, const trace::TraceData& run) {
   const FabricMap& map = report.map;
-  json document = bench::json_head("zeropp-fabric", "2.0", run);
+  json document = bench::json_head("zeropp-fabric", "2.1", run);
   document.update(
       {{"devices", bench::devices(run)},
        {"units", {{"latency", "us"}, {"bandwidth", "GB/s"}, {"message_bytes", "bytes"}}},
@@ -83,6 +83,7 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
        {"rail_bytes", map.rail_bytes},
        {"rounds",
         {{"all", map.rounds}, {"measured", map.measured_rounds}, {"repeated", map.repeated}}},
+       {"unmeasured", map.unmeasured()},
        {"latency", matrix_json(map, Metric::latency)},
        {"bandwidth", matrix_json(map, Metric::bandwidth)},
        {"rails", rails_json(map)},

@@ -2,10 +2,12 @@
 // Times are kept, so that what is slow is always what is large; NaN was not measured.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/units.hpp"
@@ -34,6 +36,9 @@ struct Link {
 
   [[nodiscard]] const Timing& of(Metric metric) const {
     return metric == Metric::latency ? latency : transfer;
+  }
+  [[nodiscard]] bool measured() const {
+    return !std::isnan(latency.value) && !std::isnan(transfer.value);
   }
 };
 
@@ -66,6 +71,18 @@ struct FabricMap {
     if (from == to) return comm::LinkClass::self;
     return local_ranks[from].node == local_ranks[to].node ? comm::LinkClass::intra_node
                                                           : comm::LinkClass::inter_node;
+  }
+  /// Pairs of ranks, the lower one first, with a direction that there was no time to measure.
+  [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> unmeasured() const {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (std::size_t low = 0; low < ranks(); ++low) {
+      for (std::size_t high = low + 1; high < ranks(); ++high) {
+        if (!link(low, high).measured() || !link(high, low).measured()) {
+          pairs.emplace_back(low, high);
+        }
+      }
+    }
+    return pairs;
   }
 };
 

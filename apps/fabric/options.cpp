@@ -29,8 +29,8 @@ std::vector<config::Option> option_table(Options& o) {
       {.path = "fabric_seconds",
        .flag = "--fabric-seconds",
        .field = &o.seconds,
-       .help = "Time after which no new round of pairs begins; the output says how many are "
-               "missing; 0: no limit",
+       .help = "Time after which no new round of pairs begins; the output names missing pairs, and "
+               "the exit code is 4; 0: no limit",
        .unit = "seconds",
        .range = at_least(0)},
   };

@@ -9,6 +9,7 @@
 #include "apps/fabric/judge.hpp"
 #include "apps/fabric/options.hpp"
 #include "lib/app/placement.hpp"
+#include "lib/base/error.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/trace/trace_data.hpp"
@@ -24,9 +25,15 @@ struct FabricReport {
   std::vector<std::string> mistakes;   ///< of the placement
   std::vector<std::string> hosts;      ///< by rank
 
-  /// "VALID", or "INVALID: reason". Mistakes of the placement do not fail by themselves: what they
-  /// cost is measured.
+  /// "VALID", "INVALID: reason", or "INCOMPLETE: reason" where nothing is slow among the pairs that
+  /// there was time for. Mistakes of the placement do not fail by themselves: what they cost is
+  /// measured.
   [[nodiscard]] std::string verdict() const;
+  /// ok, check_failed or undecided, as the verdict says.
+  [[nodiscard]] ExitCode code() const;
+  /// Number and names of the pairs that were not measured: "4 of 6 pairs of ranks were not measured
+  /// (0-2, 0-3, 1-2, 1-3)"; empty: all were.
+  [[nodiscard]] std::string missing() const;
 };
 
 /// Text before the measurement: the run, the ranks' places, the interfaces, the mistakes.

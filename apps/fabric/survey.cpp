@@ -232,14 +232,13 @@ ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& gro
     run.print(fabric_text(report, options));
     for (const Fault& fault : report.judgement.faults) log::error(describe(fault, report.hosts));
     if (report.map.measured_rounds < report.map.rounds) {
-      log::warn(
-          fmt::format("only {} of {} rounds of pairs were measured in {} s: the verdict is of "
-                      "those; give more with --fabric-seconds",
-                      report.map.measured_rounds, report.map.rounds, options.seconds));
+      log::error(fmt::format(
+          "the survey is incomplete after {} s: {}; give more time with --fabric-seconds",
+          options.seconds, report.missing()));
     }
     run.write(fabric_document(report, head), [&] { return fabric_json(report, head); });
   });
-  return report.judgement.faults.empty() ? ExitCode::ok : ExitCode::check_failed;
+  return report.code();
 }
 
 }  // namespace zeropp::fabric

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -7,6 +9,7 @@
 #include "apps/fabric/outputs.hpp"
 #include "lib/base/text.hpp"
 #include "lib/trace/provenance.hpp"
+#include "lib/trace/verdict.hpp"
 
 namespace zeropp::fabric {
 
@@ -15,6 +18,7 @@ namespace {
 /// More columns than that fit no screen.
 constexpr std::size_t kWidestMatrix = 32;
 constexpr int kWidth = 8;
+constexpr std::size_t kNamedPairs = 8;  // of those that were not measured: --json has all
 
 std::string cell(double value) {
   return std::isfinite(value) ? in_width(value, kWidth) : std::string("-");
@@ -89,8 +93,28 @@ std::string rails_text(const FabricMap& map) {
 
 }  // namespace
 
+std::string FabricReport::missing() const {
+  const auto pairs = map.unmeasured();
+  if (pairs.empty()) return {};
+  std::vector<std::string> names;
+  for (std::size_t pair = 0; pair < std::min(pairs.size(), kNamedPairs); ++pair) {
+    names.push_back(fmt::format("{}-{}", pairs[pair].first, pairs[pair].second));
+  }
+  const std::size_t others = pairs.size() - names.size();
+  return fmt::format("{} of {} pairs of ranks were not measured ({}{})", pairs.size(),
+                     map.ranks() * (map.ranks() - 1) / 2, fmt::join(names, ", "),
+                     others > 0 ? fmt::format(" and {} more", others) : "");
+}
+
+ExitCode FabricReport::code() const {
+  if (!judgement.faults.empty()) return ExitCode::check_failed;
+  return map.unmeasured().empty() ? ExitCode::ok : ExitCode::undecided;
+}
+
 std::string FabricReport::verdict() const {
-  if (judgement.faults.empty()) return "VALID";
+  const ExitCode outcome = code();
+  if (outcome == ExitCode::ok) return trace::kValid;
+  if (outcome == ExitCode::undecided) return fmt::format("INCOMPLETE: {}", missing());
   return fmt::format("INVALID: {} finding{}, {}", judgement.faults.size(),
                      judgement.faults.size() == 1 ? "" : "s",
                      describe(judgement.faults.front(), hosts));
@@ -115,10 +139,8 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
       "pairs at once\n",
       kSmallMessage, map.message_bytes, map.rounds);
   if (map.measured_rounds < map.rounds) {
-    text += fmt::format(
-        "# ONLY {} of {} rounds were measured within --fabric-seconds {}: the other pairs are "
-        "unknown\n",
-        map.measured_rounds, map.rounds, options.seconds);
+    text += fmt::format("# ONLY {} of {} rounds were measured within --fabric-seconds {}: {}\n",
+                        map.measured_rounds, map.rounds, options.seconds, report.missing());
   }
   if (map.repeated > 0) {
     text += fmt::format("# rounds measured again, for a link that looked slow: {}\n", map.repeated);

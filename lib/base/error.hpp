@@ -13,6 +13,7 @@ enum class ExitCode : int {
   check_failed = 1,   ///< verdict INVALID
   usage = 2,          ///< command line or configuration
   environment = 3,    ///< the machine: no GPU, wrong binding, wrong world size
+  undecided = 4,      ///< nothing is wrong so far, but not all was measured
   io = 5,             ///< files
   skipped = 77,       ///< a test that cannot run here
   requeue = 85,       ///< SIGTERM or SIGUSR1, at an agreed step boundary: start me again

@@ -8,6 +8,7 @@ import statistics
 import unittest
 
 import h5py
+import validate
 import zpp
 
 PROGRAM = str(zpp.BIN / "zpp_fabric")
@@ -119,9 +120,20 @@ class Map(Fabric):
 
     def test_what_there_was_no_time_for_is_said(self):
         result = self.fabric(4, *CALM, "--fabric-seconds", 1e-9)
-        self.assertEqual(result.code, zpp.OK, result)
-        self.assertIn("warning: only 0 of 3 rounds of pairs were measured", result.stderr)
+        self.assertEqual(result.code, zpp.UNDECIDED, result)
+        missing = "6 of 6 pairs of ranks were not measured (0-1, 0-2, 0-3, 1-2, 1-3, 2-3)"
+        self.assertEqual(result.errors("zpp_fabric"), [f"the survey is incomplete after 1e-09 s: {missing}; give more "
+                                                       "time with --fabric-seconds"])
         found = self.found()
+        self.assertEqual(found["verdict"], f"INCOMPLETE: {missing}")
+        self.assertEqual(found["unmeasured"], [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])
+        trace = self.out / "fabric.h5"
+        judged = zpp.check_trace(trace)
+        self.assertEqual(judged.code, zpp.INVALID, judged)
+        self.assertIn(f"INVALID: the run itself says INCOMPLETE: {missing}", judged.stdout)
+        refused = validate.run("compare", trace, trace, "--threshold", "0.5")
+        self.assertEqual(refused.returncode, zpp.USAGE, refused)
+        self.assertIn("fabric.h5 is no baseline: 6 pairs of ranks were not measured: measure again", refused.stderr)
         self.assertEqual(found["rounds"]["measured"], 0)
         self.assertEqual(found["rounds"]["all"], 3)
         self.assertIn("# ONLY 0 of 3 rounds were measured", result.stdout)

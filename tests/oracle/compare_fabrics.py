@@ -97,6 +97,10 @@ class Fabrics(unittest.TestCase):
         done, _ = self.compare(after, code=1)
         self.assertIn("missing in B: intra-node 2 -> 3 transfer", done.stderr)
         self.compare(after, "--partial", code=0)
+        done, _ = self.compare(synthetic_fabric.make(3), code=2, before=after)
+        self.assertIn("a.json is no baseline: 1 pairs of ranks were not measured: measure again with a longer "
+                      "--fabric-seconds, or give --partial", done.stderr)
+        self.compare(synthetic_fabric.make(3), "--partial", code=0, before=after)
 
     def test_what_cannot_be_compared(self):
         after = synthetic_fabric.make(2)

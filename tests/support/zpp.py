@@ -59,7 +59,7 @@ ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-part
 # if the parent is empty, while another program may be about to make a folder in it.
 SESSIONS = tempfile.TemporaryDirectory(prefix="zpp-mpi-")
 
-OK, INVALID, USAGE, ENVIRONMENT, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 5, 85, 130, 77
+OK, INVALID, USAGE, ENVIRONMENT, UNDECIDED, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 4, 5, 85, 130, 77
 
 
 class Result:

@@ -256,7 +256,7 @@ def surveys(arguments):
 
 def main_of_surveys(a, b, arguments):
     """Exit code. Raises Problem."""
-    fabric_compare.require_comparable(a, b, arguments.across_machines)
+    fabric_compare.require_comparable(a, b, arguments.across_machines, arguments.partial)
     arguments.threshold = arguments.threshold or fabric_compare.threshold_of(a, b)
     rows, only_a, only_b = fabric_compare.compare(a, b, arguments.threshold)
     if not rows:

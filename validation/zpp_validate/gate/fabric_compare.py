@@ -69,9 +69,12 @@ def threshold_of(a, b):
     return loosest.threshold
 
 
-def require_comparable(a, b, across_machines):
+def require_comparable(a, b, across_machines, partial):
     """Raises Problem."""
     pair = f"{a.path} and {b.path}"
+    if a.unmeasured and not partial:
+        raise Problem(f"{a.path} is no baseline: {len(a.unmeasured)} pairs of ranks were not measured: measure again "
+                      f"with a longer --fabric-seconds, or give --partial to compare the others")
     if a.message_bytes != b.message_bytes:
         raise Problem(f"{pair} sent other messages, {a.message_bytes} / {b.message_bytes} bytes: measure again "
                           f"with --fabric-bytes {a.message_bytes}")

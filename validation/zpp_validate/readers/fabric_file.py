@@ -13,13 +13,15 @@ MICRO_OF_GIGA = 1e3  # bytes over GB/s are nanoseconds
 
 @dataclass
 class Fabric:
-    """`times`: (class, link as text, metric) -> microseconds; `ranks`: node and machine of each rank."""
+    """`times`: (class, link as text, metric) -> microseconds; `ranks`: node and machine of each rank; `unmeasured`: the
+    pairs of ranks that the survey had no time for."""
 
     path: Path
     times: dict
     threshold: float
     message_bytes: int
     ranks: list
+    unmeasured: set
 
 
 def is_fabric(run):
@@ -69,21 +71,24 @@ def read(path, run):
         ranks = [(node, gpu or host) for node, gpu, host in zip(place["node"], place["gpu"], place["host"],
                                                                 strict=True)]
         size, rail_size = run["message_bytes"], run["rail_bytes"]
-        nodes, times = [node for node, _ in ranks], {}
+        nodes, times, unmeasured = [node for node, _ in ranks], {}, set()
 
         def add(kind, link, latency, bandwidth, size):
-            if latency is not None and latency > 0:
-                times[kind, link, "latency"] = latency
-            if bandwidth is not None and bandwidth > 0:
-                times[kind, link, "transfer"] = size / bandwidth / MICRO_OF_GIGA
+            found = {metric: value for metric, value in (("latency", latency), ("transfer", bandwidth))
+                     if value is not None and value > 0}
+            if "transfer" in found:
+                found["transfer"] = size / bandwidth / MICRO_OF_GIGA
+            times.update({(kind, link, metric): value for metric, value in found.items()})
+            return len(found) == 2
 
         for sender, receiver, latency, bandwidth in of_matrices(run):
-            add(class_of(nodes, sender, receiver), f"{sender} -> {receiver}", latency, bandwidth, size)
+            if not add(class_of(nodes, sender, receiver), f"{sender} -> {receiver}", latency, bandwidth, size):
+                unmeasured.add(tuple(sorted((sender, receiver))))
         for rank, latency, bandwidth in of_rails(run):
             add("rail", f"rank {rank}", latency, bandwidth, rail_size)
         if not run["threshold"] > 0:
             raise Unfit(f"its threshold is {run['threshold']}")
-        fabric = Fabric(path, times, run["threshold"], size, ranks)
+        fabric = Fabric(path, times, run["threshold"], size, ranks, unmeasured)
     if not times:
         raise Problem(f"{path} holds no link: run zpp_fabric again")
     return fabric
