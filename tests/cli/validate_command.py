@@ -313,6 +313,22 @@ class ValidateCommand(unittest.TestCase):
             self.assertEqual(done.stderr, f"zpp-validate train-table: error: {folder}/none/table.md cannot be read or "
                              "written: No such file or directory: check the path\n")
 
+    def test_what_a_command_reads_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "kept.json")
+            path.write_text("{}")
+            link = path.with_name("link.json")
+            link.symlink_to(path)
+            for name, option in (("compare", "--json"), ("gate", "--json"), ("prometheus", "-o"), ("timeline", "-o"),
+                                 ("sweep-table", "--output"), ("exact-bits", "--output"), ("torch-curve", "--output")):
+                with self.subTest(name):
+                    words = [path if word == "INPUT" else word for word in READING[name] if word not in
+                             ("--output", "OUTPUT", "--baseline")] + (["--baseline", path] if name == "gate" else [])
+                    done = validate.run(name, *words, option, link)
+                    self.assertEqual(done.returncode, USAGE, done)
+                    self.assertIn("kept.json is read and would be overwritten: write to another file\n", done.stderr)
+                    self.assertEqual(path.read_text(), "{}")
+
     def test_usage_errors_are_one_line(self):
         for words, part in (
                 (["report", "--outptu", "x", "a.h5"], "there is no option --outptu (nearest: --output): try --help"),

@@ -152,6 +152,13 @@ class Slurm(slurm_cluster.SlurmCase):
         self.assertIn("zeropp_fabric_links", text)
         self.assertIn('zeropp_comparison_exit_code{compared="zpp_fabric",pair="b"} 2.0', text)
         self.assertIn('zeropp_success{compared="zpp_fabric",pair="b",program="compare"} 0.0', text)
+        earlier = before.read_bytes()
+        for name in ("fabric", "comparison"):  # which the job would overwrite
+            (self.results / f"{name}.json").write_bytes(earlier)
+            self.check_ended(self.submitted_with_flags("fabric", *flags, first=[self.results / f"{name}.json"]),
+                             "FAILED", "2:0")
+            self.assertIn(f"{name}.json is a file that this job writes, and would be lost", self.log.read_text())
+            self.assertEqual((self.results / f"{name}.json").read_bytes(), earlier)
         self.check_ended(self.submitted_with_flags("fabric", first=[before, "--threshold", "3"]), "FAILED", "2:0")
         self.assertIn("--threshold '3' is no share of the time", self.log.read_text())
 

@@ -13,6 +13,9 @@ from zpp_validate import problem
 from zpp_validate.commands import COMMANDS
 
 
+OUTPUTS = {"json", "output"}  # options that name what a command writes
+
+
 class InputFile(type(Path())):
     """Type of an argument that names a file which the command reads. The parser raises Problem where an input cannot be
     opened."""
@@ -71,11 +74,16 @@ class Parser(argparse.ArgumentParser):
         return self.opened(super().parse_intermixed_args(args, namespace))
 
     def opened(self, arguments):
-        """Raises Problem where an input cannot be opened: that is no verdict about it."""
-        for value in vars(arguments).values():
-            for path in value if isinstance(value, list) else [value]:
-                if isinstance(path, (Input, InputFile, InputFolder)):
-                    open_input(path)
+        """Raises Problem where an input cannot be opened, which is no verdict about it, or would be overwritten."""
+        inputs, outputs = [], []
+        for name, value in vars(arguments).items():
+            paths = [path for path in (value if isinstance(value, list) else [value]) if isinstance(path, Path)]
+            (outputs if name in OUTPUTS else inputs).extend(paths)
+        for path in inputs:
+            if isinstance(path, (Input, InputFile, InputFolder)):
+                open_input(path)
+            if any(path.is_file() and output.is_file() and path.samefile(output) for output in outputs):
+                raise problem.Problem(f"{path} is read and would be overwritten: write to another file")
         return arguments
 
     def options(self):
