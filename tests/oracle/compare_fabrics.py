@@ -49,7 +49,7 @@ class Fabrics(unittest.TestCase):
         done, slower = self.compare(synthetic_fabric.make(2, lambda a, b: 1.5 if (a, b) == (1, 6) else 1.0), code=1)
         self.assertEqual(list(slower), ["inter-node transfer"])
         self.assertEqual(len(slower["inter-node transfer"]["notes"]), 1)
-        self.assertIn("slower: inter-node 1 -> 6: transfer was", done.stdout)
+        self.assertIn("slower: inter-node node0:1 -> node1:2: transfer was", done.stdout)
         self.assertIn("1 of 32 links are slower", done.stderr)
 
     def test_the_cable_between_two_nodes(self):
@@ -95,12 +95,46 @@ class Fabrics(unittest.TestCase):
         after = synthetic_fabric.make(2)
         after["bandwidth"][2][3] = None
         done, _ = self.compare(after, code=1)
-        self.assertIn("missing in B: intra-node 2 -> 3 transfer", done.stderr)
+        self.assertIn("missing in B: intra-node node0:2 -> node0:3 transfer", done.stderr)
         self.compare(after, "--partial", code=0)
         done, _ = self.compare(synthetic_fabric.make(3), code=2, before=after)
         self.assertIn("a.json is no baseline: 1 pairs of ranks were not measured: measure again with a longer "
                       "--fabric-seconds, or give --partial", done.stderr)
         self.compare(synthetic_fabric.make(3), "--partial", code=0, before=after)
+
+    def test_hosts_in_another_order(self):
+        """The batch system gave the hosts in another order: rank 1 of A is rank 5 of B, and the link is the same."""
+        before = synthetic_fabric.make(1, lambda a, b: 3.0 if (a, b) == (1, 6) else 1.0)
+        after = synthetic_fabric.make(2, lambda a, b: 3.0 if (a, b) == (5, 2) else 1.0, ("node1", "node0"))
+        self.assertEqual(self.compare(after, code=0, before=before)[1], {})
+        after = synthetic_fabric.make(2, lambda a, b: 9.0 if (a, b) == (5, 2) else 1.0, ("node1", "node0"))
+        done, _ = self.compare(after, code=1, before=before)
+        self.assertIn("slower: inter-node node0:1 -> node1:2: transfer was", done.stdout)
+        self.assertIn("slower links: 1,", done.stdout)
+
+    def test_a_host_on_one_side(self):
+        """Links inside the common host are compared; rails are not, for their ranks are on other hosts."""
+        after = synthetic_fabric.make(2, lambda a, b: 1.5 if (a, b) in ((4, 6), (0, 4)) else 1.0, ("node2", "node0"))
+        done, slower = self.compare(after, code=1)
+        self.assertIn("only in A: host node1\nonly in B: host node2\nrails are not compared", done.stdout)
+        self.assertEqual(list(slower), ["intra-node transfer"])
+        self.assertIn("slower: intra-node node0:0 -> node0:2: transfer was", done.stdout)
+        self.assertIn("slower links: 1,", done.stdout)
+        self.assertIn("missing in B: host node1: run it again, or give --partial", done.stderr)
+        report = json.loads((self.folder / "compared.json").read_text())
+        self.assertEqual((report["only_a"], report["only_b"]), (["host node1"], ["host node2"]))
+        self.assertEqual({row["row"].split()[0] for row in report["rows"]}, {"self", "intra-node"})
+        same = synthetic_fabric.make(2, hosts=("node2", "node0"))
+        self.compare(same, code=1)
+        self.compare(same, "--partial", code=0)
+
+    def test_other_hosts(self):
+        after = synthetic_fabric.make(2, lambda a, b: 1.5 if (a, b) == (0, 4) else 1.0, ("node8", "node9"))
+        done, _ = self.compare(after, code=2)
+        self.assertIn("are of other hosts, node0; node1 / node8; node9: measure those of A again, or give "
+                      "--across-machines to compare rank by rank\n", done.stderr)
+        done, _ = self.compare(after, "--across-machines", code=1)
+        self.assertIn("slower: inter-node rank 0 -> rank 4: transfer was", done.stdout)
 
     def test_what_cannot_be_compared(self):
         after = synthetic_fabric.make(2)
@@ -108,8 +142,11 @@ class Fabrics(unittest.TestCase):
         self.assertIn("--fabric-bytes 1048576", done.stderr)
         after["provenance"]["ranks"]["gpu"][0] = "another GPU"
         done, _ = self.compare(after, code=2)
-        self.assertIn("--across-machines", done.stderr)
+        self.assertIn("node0 has GPU / GPU; another GPU: measure again there, or give --across-machines", done.stderr)
         self.compare(after, "--across-machines", code=0)
+        fewer = synthetic_fabric.make(2, hosts=("node0", "node0"))
+        done, _ = self.compare(fewer, code=2)
+        self.assertIn("are of other ranks or nodes, 4 / 8 ranks on node0: measure again with those of A", done.stderr)
         done, _ = self.compare({"schema": "zeropp-fabric"}, code=2)
         self.assertIn("is no whole survey of zpp_fabric: it has no provenance: measure again", done.stderr)
         done, _ = self.compare(synthetic_fabric.make(2) | {"threshold": -1}, code=2)

@@ -14,8 +14,8 @@ def class_of(sender, receiver):
     return "intra-node" if sender // PER_NODE == receiver // PER_NODE else "inter-node"
 
 
-def make(seed, slowed=lambda sender, receiver: 1.0):
-    """A map of the fabric. `slowed`: how many times as long the transfers of a link take."""
+def make(seed, slowed=lambda sender, receiver: 1.0, hosts=("node0", "node1")):
+    """A map of the fabric. `slowed`: how many times as long the transfers of a link take; `hosts`: by node."""
     noise = np.random.default_rng(seed)
     jitter = lambda: float(1 + 0.01 * noise.standard_normal())
     kinds = [[class_of(sender, receiver) for receiver in range(RANKS)] for sender in range(RANKS)]
@@ -29,7 +29,7 @@ def make(seed, slowed=lambda sender, receiver: 1.0):
                      if kinds[sender][receiver] == name]
             typical.append({"class": name, "metric": metric, "count": len(links), "median": statistics.median(links),
                             "typical": TYPICAL[name][metric == "bandwidth"], "worst": worst(links), "limit": None})
-    hosts = [f"node{rank // PER_NODE}" for rank in range(RANKS)]
+    hosts = [hosts[rank // PER_NODE] for rank in range(RANKS)]
     return {"schema": "zeropp-fabric", "schema_version": "2.0", "software_version": "0.1.0",
             "start_time": "2026-01-02T03:04:05Z",
             "provenance": {"app": "fabric", "git_commit": "0123abc", "world_size": RANKS,

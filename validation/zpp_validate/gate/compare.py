@@ -8,9 +8,9 @@ A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON
 the JSON of nccl-tests (-J), or a folder of zpp_train's traces, as a study leaves it: each trace in it is then a row, by
 its folder.
 
-Two surveys of zpp_fabric are compared link by link, with the larger of their own thresholds unless --threshold is
-given: a link became slower beyond the threshold and five robust deviations of its class; a class did where its median
-is beyond the threshold. Surveys with a threshold of 1 or more need --threshold.
+Two surveys of zpp_fabric are compared link by link, by the names of hosts, with the larger of their own thresholds
+unless --threshold is given: a link became slower beyond the threshold and five robust deviations of its class; a class
+did where its median is beyond the threshold. Surveys with a threshold of 1 or more need --threshold.
 
 A row of zpp_kernels is a kernel, variant, dtype and shape; a row of a sweep is a collective, codec, algorithm, group,
 transport, size, type, operation, root and place; of a training run, the step time, without the first --warmup steps and
@@ -258,15 +258,16 @@ def main_of_surveys(a, b, arguments):
     """Exit code. Raises Problem."""
     fabric_compare.require_comparable(a, b, arguments.across_machines, arguments.partial)
     arguments.threshold = arguments.threshold or fabric_compare.threshold_of(a, b)
-    rows, only_a, only_b = fabric_compare.compare(a, b, arguments.threshold)
-    if not rows:
+    compared = fabric_compare.compare(a, b, arguments.threshold)
+    if not compared.rows:
         raise Problem(f"{a.path} and {b.path} have no link in common: measure again")
-    print(fabric_compare.text_of(rows, only_a, only_b, arguments.threshold))
-    failures = fabric_compare.failures_of(rows, only_a, arguments.partial)
+    print(fabric_compare.text_of(compared, arguments.threshold))
+    failures = fabric_compare.failures_of(compared, arguments.partial)
     code = 1 if failures else 0
     if arguments.json:
-        write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b, program="zpp_fabric"), arguments,
-                                               code) | {"rows": fabric_compare.rows_of(rows)})
+        result = Result(only_a=compared.only_a, only_b=compared.only_b, notes=compared.notes, program="zpp_fabric")
+        write_json(arguments.json, document_of(result, arguments, code)
+                   | {"rows": fabric_compare.rows_of(compared.rows)})
     if failures:
         print(f"zpp-validate compare: error: {'; '.join(failures)}", file=sys.stderr)
     return code

@@ -1,5 +1,6 @@
 """Times of links that zpp_fabric measured, from its JSON or its trace; raises Problem with one line."""
 
+import collections
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +13,22 @@ MICRO_OF_GIGA = 1e3  # bytes over GB/s are nanoseconds
 
 
 @dataclass
+class Rank:
+    """`local`: counts the ranks of a host; `gpu`: model, empty on the host back end."""
+
+    node: int
+    host: str
+    local: int
+    gpu: str
+
+    def __str__(self):
+        return f"{self.host}:{self.local}"
+
+
+@dataclass
 class Fabric:
-    """`times`: (class, link as text, metric) -> microseconds; `ranks`: node and machine of each rank; `unmeasured`: the
-    pairs of ranks that the survey had no time for."""
+    """`times`: (class, ranks of the link or of the rail's load, metric) -> microseconds; `unmeasured`: the pairs of
+    ranks that the survey had no time for."""
 
     path: Path
     times: dict
@@ -68,24 +82,27 @@ def read(path, run):
         if not is_json:
             run = {**run, **attributes(path)}
         place = (run["provenance"] if is_json else run)["ranks"]
-        ranks = [(node, gpu or host) for node, gpu, host in zip(place["node"], place["gpu"], place["host"],
-                                                                strict=True)]
+        counts = collections.Counter()
+        ranks = []
+        for node, gpu, host in zip(place["node"], place["gpu"], place["host"], strict=True):
+            ranks.append(Rank(node, host, counts[host], gpu))
+            counts[host] += 1
         size, rail_size = run["message_bytes"], run["rail_bytes"]
-        nodes, times, unmeasured = [node for node, _ in ranks], {}, set()
+        nodes, times, unmeasured = [rank.node for rank in ranks], {}, set()
 
-        def add(kind, link, latency, bandwidth, size):
+        def add(kind, ends, latency, bandwidth, size):
             found = {metric: value for metric, value in (("latency", latency), ("transfer", bandwidth))
                      if value is not None and value > 0}
             if "transfer" in found:
                 found["transfer"] = size / bandwidth / MICRO_OF_GIGA
-            times.update({(kind, link, metric): value for metric, value in found.items()})
+            times.update({(kind, ends, metric): value for metric, value in found.items()})
             return len(found) == 2
 
         for sender, receiver, latency, bandwidth in of_matrices(run):
-            if not add(class_of(nodes, sender, receiver), f"{sender} -> {receiver}", latency, bandwidth, size):
+            if not add(class_of(nodes, sender, receiver), (sender, receiver), latency, bandwidth, size):
                 unmeasured.add(tuple(sorted((sender, receiver))))
         for rank, latency, bandwidth in of_rails(run):
-            add("rail", f"rank {rank}", latency, bandwidth, rail_size)
+            add("rail", (rank,), latency, bandwidth, rail_size)
         if not run["threshold"] > 0:
             raise Unfit(f"its threshold is {run['threshold']}")
         fabric = Fabric(path, times, run["threshold"], size, ranks, unmeasured)
