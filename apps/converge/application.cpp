@@ -45,8 +45,9 @@ int run(int argc, char** argv) {
   app::App app{
       .name = "converge",
       .summary = "Trains a matrix of codecs and seeds: which compression is safe, with statistics",
-      .examples = {"mpirun -n 4 zpp_converge --config inputs/convergence/reduced.json --output out",
-                   "mpirun -n 2 zpp_converge --config inputs/convergence/quadratic.json"},
+      .examples =
+          {"mpirun -n 4 zpp_converge --config inputs/convergence/reduced.json --output out",
+           "mpirun -n 2 zpp_converge --config inputs/convergence/quadratic.json --output out"},
       .options = table,
       .config_file = app::ConfigFile{.help = "The matrix, as in inputs/convergence; flags override "
                                              "its keys",
@@ -61,6 +62,13 @@ int run(int argc, char** argv) {
     matrix = read_matrix(file.matrix, file.name, options);
   };
   app.run = [&](const app::Context& context) {
+    context.agree_on([&] {
+      if (!context.output) {
+        throw Error(ExitCode::usage,
+                    "no --output: a matrix leaves its runs and its trace in a folder, from which "
+                    "it resumes: give --output DIR");
+      }
+    });
     return StudyProgram(matrix, options, context).run();
   };
   return app::run(std::move(app), argc, argv);

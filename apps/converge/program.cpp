@@ -61,7 +61,7 @@ StudyProgram::StudyProgram(const Matrix& matrix, const Options& options,
       team_(context, options.ranks_per_run),
       plan_(agreed_plan(matrix, context, team_.ranks())),
       build_(describe_build()),
-      store_(context.output.value_or(".") / "runs"),
+      store_(*context.output / "runs"),
       records_(plan_.runs.size()) {
   outputs_ = app::preflight_outputs(context_);
   context_.agree_on([&] {
@@ -202,7 +202,7 @@ ExitCode StudyProgram::run() {
   collect();
   const std::string verdict = write_trace();
   if (context_.is_root()) {
-    standard_output::print("{}  {}\n", verdict, escaped(context_.trace_path().string()));
+    standard_output::print("{}  {}\n", verdict, context_.describe_trace());
   }
   return trace::is_valid(verdict) ? ExitCode::ok : ExitCode::check_failed;
 }

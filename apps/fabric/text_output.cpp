@@ -57,8 +57,8 @@ std::string matrix_text(const FabricMap& map, Metric metric) {
   std::string text = fmt::format("# {} in {}, row: sender, column: receiver\n# {:>4}",
                                  name_of(metric), unit_of(metric), "");
   if (map.ranks() > kWidestMatrix) {
-    return fmt::format("# {}: {} x {} values, in the trace (/fabric) and in --json\n",
-                       name_of(metric), map.ranks(), map.ranks());
+    return fmt::format("# {}: {} x {} values, which --output and --json write\n", name_of(metric),
+                       map.ranks(), map.ranks());
   }
   for (std::size_t to = 0; to < map.ranks(); ++to) text += fmt::format(" {:>{}}", to, kWidth);
   text += '\n';

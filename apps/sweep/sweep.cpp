@@ -60,9 +60,9 @@ class Sweep {
       run_.write(to_document(outcome_, head), [&] { return to_json(outcome_, head); });
     });
     if (!outcome_.ended.empty()) {
-      log::warn(fmt::format(
-          "{} after {} rows, which are in the trace: start again to run it whole{}", outcome_.ended,
-          outcome_.rows.size(), failure_ ? ", with a smaller --maxbytes (-e)" : ""));
+      log::warn(fmt::format("{} after {} rows{}: start again to run it whole{}", outcome_.ended,
+                            outcome_.rows.size(), context_.output ? ", which are in the trace" : "",
+                            failure_ ? ", with a smaller --maxbytes (-e)" : ""));
     }
     if (failure_) throw *failure_;
     if (outcome_.invalid() > 0) return ExitCode::check_failed;

@@ -94,17 +94,17 @@ ExitCode Trainer::run() {
                first);
   const std::string verdict = write_trace(sampling);
   if (context_.is_root()) {
-    standard_output::print("{}  {}\n", verdict, escaped(context_.trace_path().string()));
+    standard_output::print("{}  {}\n", verdict, context_.describe_trace());
   }
   const trace::Recorder& recorder = session_.recorder();
   if (recorder.weights_damaged && context_.is_root()) log::error(*train::divergence(recorder));
   warn_of_no_gradient(recorder);
   if (!trace::is_valid(verdict)) return ExitCode::check_failed;
   if (recorder.interrupted.empty()) return ExitCode::ok;
-  log::warn(
-      fmt::format("ended by {} after {} of {} steps, which are in the trace: start again to {}",
-                  recorder.interrupted, first + recorder.steps.size(), config_.train_steps,
-                  config_.checkpoint.save.empty() ? "run it whole" : "resume with --load"));
+  log::warn(fmt::format("ended by {} after {} of {} steps{}: start again to {}",
+                        recorder.interrupted, first + recorder.steps.size(), config_.train_steps,
+                        context_.output ? ", which are in the trace" : "",
+                        config_.checkpoint.save.empty() ? "run it whole" : "resume with --load"));
   return ExitCode::requeue;
 }
 
@@ -122,9 +122,10 @@ bool Trainer::end_early(std::uint64_t done, std::uint64_t first, int signal) {
 
 void Trainer::keep_earlier_trace() {
   const std::uint64_t first = session_.recorder().first_step;
-  const std::filesystem::path path = context_.trace_path();
   std::error_code error;
-  if (first == 0 || !std::filesystem::exists(path, error)) return;
+  if (first == 0 || !context_.output) return;
+  const std::filesystem::path path = *context_.trace_path();
+  if (!std::filesystem::exists(path, error)) return;
   // Earlier traces are numbered: several runs may resume from the same checkpoint, and none loses
   // its trace.
   const auto name = [&](int number) {

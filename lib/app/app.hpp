@@ -39,12 +39,15 @@ class Call {
   [[nodiscard]] const std::string& command_line() const { return command_line_; }
   /// The option table, as resolved.
   [[nodiscard]] const std::vector<config::Option>& options() const { return options_; }
-  /// Path of the trace: DIR/<app>.h5; DIR is the current folder without --output.
-  [[nodiscard]] std::filesystem::path trace_path() const {
-    return output.value_or(".") / (name_ + ".h5");
+  /// Path of the trace, DIR/<app>.h5; none without --output.
+  [[nodiscard]] std::optional<std::filesystem::path> trace_path() const {
+    if (!output) return std::nullopt;
+    return *output / (name_ + ".h5");
   }
+  /// The path, for a line of output, or that there is no trace and how to get one.
+  [[nodiscard]] std::string describe_trace() const;
 
-  std::optional<std::filesystem::path> output;  ///< --output
+  std::optional<std::filesystem::path> output;  ///< --output: without it there is no trace
   std::optional<std::filesystem::path> json;    ///< --json
   std::function<std::string()> canonical;       ///< ConfigFile's; empty: the options are all
 

@@ -277,8 +277,9 @@ std::vector<std::string> add_common_flags(CLI::App& cli, const App& app, CommonF
     add_taken_flags(cli, app, megatron_flags(app), known, line.warnings);
   }
   add_taken_flags(cli, app, app.taken_flags, known, line.warnings);
-  cli.add_option("--output", common.output,
-                 "Folder of the results, made where missing; default: where the program is called")
+  cli.add_option(
+         "--output", common.output,
+         "Folder of the results, made where missing; default: none, and no trace is written")
       ->type_name("DIR");
   cli.add_option(app.json_flags, common.json, "Write a summary there")->type_name("FILE");
   if (!app.run_alone) {

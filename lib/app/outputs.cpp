@@ -47,20 +47,24 @@ OutputLock preflight_outputs(const Context& context) {
 }
 
 OutputLock preflight_outputs(const Call& call) {
-  if (call.json) refuse_same_file(call.trace_path(), *call.json);
-  trace::preflight_hdf5(call.trace_path());
-  const std::string path = call.trace_path().string();
-  auto lock = std::make_unique<LockFile>(call.trace_path(), [path](const std::string& holder) {
-    return fmt::format(
-        "cannot write {}: {} is about to, whose file would be lost; wait until it "
-        "has ended, or choose another place",
-        path, holder);
-  });
-  if (!lock->failure().empty()) {
-    log::warn(
-        fmt::format("no file can be locked beside {} ({}): see to it that no other run has "
-                    "this --output",
-                    path, lock->failure()));
+  const auto trace = call.trace_path();
+  OutputLock lock;
+  if (trace) {
+    if (call.json) refuse_same_file(*trace, *call.json);
+    trace::preflight_hdf5(*trace);
+    const std::string path = trace->string();
+    lock = std::make_unique<LockFile>(*trace, [path](const std::string& holder) {
+      return fmt::format(
+          "cannot write {}: {} is about to, whose file would be lost; wait until it "
+          "has ended, or choose another place",
+          path, holder);
+    });
+    if (!lock->failure().empty()) {
+      log::warn(
+          fmt::format("no file can be locked beside {} ({}): see to it that no other run has "
+                      "this --output",
+                      path, lock->failure()));
+    }
   }
   if (call.json) preflight_write(*call.json, 0);
   return lock;
@@ -68,10 +72,12 @@ OutputLock preflight_outputs(const Call& call) {
 
 void write_outputs(const Call& call, const OutputLock& lock, const trace::Document& document,
                    const std::function<nlohmann::json()>& summary) {
-  make_again(call.output.value_or("."));
   if (call.json && call.json->has_parent_path()) make_again(call.json->parent_path());
-  lock->renew();
-  trace::write_hdf5(document, call.trace_path());
+  if (const auto trace = call.trace_path()) {
+    make_again(*call.output);
+    lock->renew();
+    trace::write_hdf5(document, *trace);
+  }
   if (call.json) trace::write_json(summary ? summary() : trace::to_json(document), *call.json);
 }
 

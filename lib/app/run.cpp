@@ -16,6 +16,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/standard_output.hpp"
 #include "lib/base/status.hpp"
+#include "lib/base/text.hpp"
 #include "lib/comm/flight_record.hpp"
 #include "lib/config/flag_names.hpp"
 #include "lib/config/json.hpp"
@@ -51,7 +52,7 @@ void resolve(const App& app, const config::Machine& machine) {
 ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
                 const CommandLine& line, const std::string& command) {
   world.control().agree(parsed);
-  world.watch(Seconds{line.timeout}, line.output.value_or("."));
+  world.watch(Seconds{line.timeout}, line.output.value_or("."));  // a hang leaves records
   const auto canonical = [&] {
     return app.config_file ? app.config_file->canonical() : config::canonical_json(app.options);
   };
@@ -93,6 +94,11 @@ ExitCode run_without_ranks(App& app, const std::optional<Error>& parsed, const C
 }
 
 }  // namespace
+
+std::string Call::describe_trace() const {
+  const auto path = trace_path();
+  return path ? escaped(path->string()) : "no trace: --output DIR writes one";
+}
 
 std::string Call::config_json() const {
   return canonical ? canonical() : config::canonical_json(options_);

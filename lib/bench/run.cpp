@@ -36,7 +36,7 @@ void Run::end_if_interrupted(const std::string& where) const {
 
 void Run::write(const trace::Document& document, const std::function<json()>& summary) const {
   app::write_outputs(context_, outputs_, document, summary);
-  print(fmt::format("# {:<20} : {}\n", "Trace", context_.trace_path().string()));
+  print(fmt::format("# {:<20} : {}\n", "Trace", context_.describe_trace()));
 }
 
 json json_head(const char* schema, const char* version, const trace::TraceData& run) {

@@ -30,7 +30,7 @@ class Run {
   /// Throws AgreedError(interrupted or requeue) on all ranks where one of them got a signal: what
   /// was measured is not kept. `where` as in app::nothing_kept(). Collective.
   void end_if_interrupted(const std::string& where) const;
-  /// Writes the trace, and the JSON where --json asks for it, and prints where the trace is. Called
+  /// Writes the trace and the JSON where flags ask for them, and prints where the trace is. Called
   /// by rank 0 alone. Throws Error(io).
   void write(const trace::Document& document, const std::function<nlohmann::json()>& summary) const;
 

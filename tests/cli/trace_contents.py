@@ -12,6 +12,7 @@ import subprocess
 import numpy
 
 import token_file_writer
+import programs
 import zpp
 from zpp_validate.forms.transformer import Shape
 
@@ -173,10 +174,29 @@ class Output(zpp.TestCase):
         self.assertEqual(result.stdout.count("zpp_train"), 1)
 
     def test_without_launcher(self):
-        command = zpp.train_command()  # no --output: here
-        result = self.check_ok(zpp.Process(command, cwd=self.folder).end())
-        self.assertTrue((self.folder / "train.h5").exists(), result)
+        result = self.check_ok(zpp.Process(zpp.train_command(), cwd=self.folder).end())
         self.assertIn("1 node x 1 rank", result.stdout)
+
+    def test_files_appear_where_flags_name_them(self):
+        """Without --output no program leaves a file; zpp_converge, whose results are files, asks for it."""
+        programs.write_inputs(self)
+        jobs = {**programs.TRACED, **{f"plan {name}": [name, *words] for name, words in programs.PLANNED.items()}}
+        for name, words in jobs.items():
+            with self.subTest(name):
+                result = zpp.Process(programs.command(name.split()[0], *words), cwd=self.folder).end()
+                if name == "converge":
+                    self.check_fails(result, zpp.USAGE, "give --output DIR", program="zpp_converge")
+                else:
+                    self.check_ok(result)
+                if name in ("train", "sweep", "fabric", "kernels"):
+                    self.assertIn("no trace: --output DIR writes one\n", result.stdout)
+                self.assertEqual([path.name for path in self.folder.iterdir()], ["matrix.json"])
+                if name != "converge":
+                    result = zpp.Process([*programs.command(name.split()[0], *words), "--json", "made.json"],
+                                         cwd=self.folder).end()
+                    self.check_ok(result)
+                    self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["made.json", "matrix.json"])
+                    (self.folder / "made.json").unlink()
 
 
 if __name__ == "__main__":
