@@ -48,6 +48,14 @@ json typical_json(const Judgement& judgement) {
   return list;
 }
 
+json hosts_json(const Hosts& hosts) {
+  json bad = json::array();
+  for (const BadHost& each : hosts.bad) {
+    bad.push_back({{"host", each.host}, {"reason", each.reason}, {"drain", drain_command(each)}});
+  }
+  return {{"good", hosts.good}, {"bad", std::move(bad)}, {"exact", hosts.exact}};
+}
+
 json faults_json(const FabricReport& report) {
   json list = json::array();
   for (const Fault& s : report.judgement.faults) {
@@ -90,6 +98,7 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
        {"threshold", report.threshold},
        {"typical", typical_json(report.judgement)},
        {"faults", faults_json(report)},
+       {"hosts", hosts_json(report.sorted_hosts)},
        {"placement", placement_json(report.places)},
        {"mistakes", report.mistakes},
        {"verdict", report.verdict()}});

@@ -33,6 +33,11 @@ std::vector<config::Option> option_table(Options& o) {
                "the exit code is 4; 0: no limit",
        .unit = "seconds",
        .range = at_least(0)},
+      {.path = "good_hosts",
+       .flag = "--good-hosts",
+       .field = &o.good_hosts,
+       .help = "File that gets the largest set of hosts without a slow link among them, one a "
+               "line; the output has the command that drains each other host"},
   };
 }
 

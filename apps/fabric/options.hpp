@@ -21,6 +21,7 @@ struct Options {
   std::size_t message_bytes = 0;
   double threshold = 0.25;
   double seconds = 300;
+  std::string good_hosts;  ///< file that gets them; empty: none
 };
 
 /// Every option, bound to `options`, which outlives the table.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fabric/hosts.hpp"
 #include "apps/fabric/judge.hpp"
 #include "apps/fabric/options.hpp"
 #include "lib/app/placement.hpp"
@@ -24,6 +25,7 @@ struct FabricReport {
   std::vector<app::RankPlace> places;  ///< by rank
   std::vector<std::string> mistakes;   ///< of the placement
   std::vector<std::string> hosts;      ///< by rank
+  Hosts sorted_hosts;                  ///< those to use, those to drain
 
   /// "VALID", "INVALID: reason", or "INCOMPLETE: reason" where nothing is slow among the pairs that
   /// there was time for. Mistakes of the placement do not fail by themselves: what they cost is

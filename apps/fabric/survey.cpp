@@ -1,11 +1,14 @@
 #include "apps/fabric/survey.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <optional>
+#include <span>
 
 #include "apps/fabric/judge.hpp"
 #include "apps/fabric/links.hpp"
@@ -13,6 +16,7 @@
 #include "apps/fabric/rounds.hpp"
 #include "lib/app/gpu_sampling.hpp"
 #include "lib/app/placement.hpp"
+#include "lib/base/atomic_file.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/log.hpp"
 #include "lib/bench/timing.hpp"
@@ -35,6 +39,11 @@ void keep_better(Timing& kept, const Timing& other) {
   const double least = std::fmin(kept.least, other.least);
   if (std::isnan(kept.value) || other.value < kept.value) kept = other;
   kept.least = least;
+}
+
+void write_lines(const std::filesystem::path& path, const std::vector<std::string>& lines) {
+  const std::string text = fmt::format("{}{}", fmt::join(lines, "\n"), lines.empty() ? "" : "\n");
+  write_atomically(path, std::as_bytes(std::span(text)));
 }
 
 class Survey {
@@ -212,6 +221,9 @@ ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& gro
   const auto rank = static_cast<std::size_t>(context.control().rank());
   trace::TraceData& head = run.head();
   const int gpu = options.backend == Backend::cuda ? context.gpus.index[rank] : -1;
+  context.agree_on([&] {
+    if (context.is_root() && !options.good_hosts.empty()) preflight_write(options.good_hosts, 0);
+  });
   FabricReport report;
   report.places = gather_places(context, app::find_place(gpu, "/sys"));
   report.mistakes = placement_mistakes(report.places, options.backend == Backend::cuda);
@@ -228,6 +240,7 @@ ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& gro
   sampling.finish(head);
   context.agree_on([&] {
     if (!context.is_root()) return;
+    report.sorted_hosts = sort_hosts(report.map, report.judgement, report.hosts);
     head.verdict = report.verdict();
     run.print(fabric_text(report, options));
     for (const Fault& fault : report.judgement.faults) log::error(describe(fault, report.hosts));
@@ -237,6 +250,9 @@ ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& gro
           options.seconds, report.missing()));
     }
     run.write(fabric_document(report, head), [&] { return fabric_json(report, head); });
+    if (!options.good_hosts.empty()) {
+      write_lines(options.good_hosts, report.sorted_hosts.good);
+    }
   });
   return report.code();
 }

@@ -91,6 +91,20 @@ std::string rails_text(const FabricMap& map) {
   return text;
 }
 
+std::string hosts_text(const Hosts& hosts) {
+  std::vector<std::string> bad;
+  std::string drains;
+  for (const BadHost& each : hosts.bad) {
+    bad.push_back(each.host);
+    drains += fmt::format("# {}\n", drain_command(each));
+  }
+  return fmt::format("# {:<20} : {} of {}, {}\n{}{}", "Good hosts", hosts.good.size(),
+                     hosts.good.size() + hosts.bad.size(),
+                     hosts.exact ? "the largest set" : "perhaps not the largest set (greedy)",
+                     bad.empty() ? "" : fmt::format("# --exclude={}\n", fmt::join(bad, ",")),
+                     drains);
+}
+
 }  // namespace
 
 std::string FabricReport::missing() const {
@@ -163,6 +177,9 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
   for (const Fault& fault : report.judgement.faults) {
     text += fmt::format("# {}: {}\n", fault.kind == Fault::Kind::corrupted ? "DAMAGED" : "SLOW",
                         describe(fault, report.hosts));
+  }
+  if (!options.good_hosts.empty() || !report.sorted_hosts.bad.empty()) {
+    text += hosts_text(report.sorted_hosts);
   }
   return text + fmt::format("# {:<20} : {}\n", "Verdict", report.verdict());
 }

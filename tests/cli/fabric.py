@@ -4,6 +4,8 @@ exit code 1; flags that it does not have are refused. On GPUs the map alone: the
 
 import json
 import re
+import shutil
+import socket
 import statistics
 import unittest
 
@@ -11,6 +13,7 @@ import h5py
 import validate
 import zpp
 
+HOST = socket.gethostname()
 PROGRAM = str(zpp.BIN / "zpp_fabric")
 SLOW = zpp.TEST_BIN / "libpmpi_slow.so"
 PLACE = ["--backend", zpp.BACKEND, *(["--transport", zpp.TRANSPORT] if zpp.TRANSPORT else [])]
@@ -36,6 +39,8 @@ class Fabric(zpp.TestCase):
         """The faults that are found on four ranks. Measures again where a busy machine hides the delay, or has slow
         links of its own beside faults of these kinds."""
         env = {"LD_PRELOAD": SLOW, "ZEROPP_PMPI_SLOW_MS": DELAY, **variables}
+        self.good = self.folder / "good"
+        words = [*words, "--good-hosts", self.good]
         for _ in range(3):
             result = self.fabric(4, *SHORT, "--fabric-threshold", THRESHOLD, *words, env=env)
             found = self.found()
@@ -46,6 +51,8 @@ class Fabric(zpp.TestCase):
         self.assertEqual(result.errors("zpp_fabric"), [fault["text"] for fault in found["faults"]])
         for fault in found["faults"]:
             self.assertIn(f"# SLOW: {fault['text']}\n", result.stdout)
+        for bad in found["hosts"]["bad"]:
+            self.assertIn(f"# --exclude={HOST}\n# {bad['drain']}\n", result.stdout)
         return found
 
 
@@ -141,6 +148,21 @@ class Map(Fabric):
         self.assertIsNotNone(found["latency"][0][0])
 
 
+    def test_good_hosts(self):
+        file = self.folder / "hosts" / "good"
+        result = self.check_ok(self.fabric(2, *CALM, "--good-hosts", file))
+        self.assertRegex(result.stdout, r"(?m)^# Good hosts +: 1 of 1, the largest set$")
+        self.assertEqual(self.found()["hosts"], {"good": [HOST], "bad": [], "exact": True})
+        self.assertEqual(file.read_text(), f"{HOST}\n")
+        if zpp.OPEN_MPI:
+            launched = zpp.Process([*zpp.MPIRUN, "--hostfile", file, "-n", "2", "hostname"]).end()
+            self.assertEqual((launched.code, launched.stdout), (zpp.OK, f"{HOST}\n" * 2), launched)
+        self.assertNotIn("Good hosts", self.check_ok(self.fabric(2, *CALM)).stdout)
+        shutil.rmtree(self.out)
+        refused = self.fabric(2, *CALM, "--good-hosts", self.folder / "fabric.json" / "good")
+        self.check_fails(refused, zpp.IO, "fabric.json", program="zpp_fabric")
+
+
 @ON_HOST
 class Planted(Fabric):
     def test_a_slow_rank_is_named(self):
@@ -155,6 +177,11 @@ class Planted(Fabric):
                 for fault in ranks:
                     self.assertGreater(fault["times"], THRESHOLD)
                     self.assertRegex(fault["text"], r"^rank 2 \(.+\) is slow on \d of its \d \S+ links: ")
+                self.assertEqual(self.good.read_text(), "")  # one host, which is slow inside
+                [bad] = found["hosts"]["bad"]
+                self.assertEqual((bad["host"], bad["reason"]), (HOST, ranks[0]["text"]))
+                self.assertEqual(bad["drain"], f'scontrol update nodename={HOST} state=drain '
+                                               f'reason="zpp_fabric: {bad["reason"]}"')
                 if node:  # both members of its rail wait for it
                     self.assertEqual({fault["rail"] for fault in found["faults"] if fault["kind"] == "rail"}, {0})
 
