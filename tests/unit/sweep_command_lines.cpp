@@ -115,6 +115,25 @@ const std::vector<Line> kLines{
     {"all_reduce_perf -b 8 -e 1M -f 2 -Y host", "--backend host"},
     {"all_reduce_perf -b 8 -e 1M -f 2 -s 3", "give -N"},
     {"all_reduce_perf -b 8 -e 1M -f 2 --out_of_place 1", "each row has both"},
+    {"all_reduce_perf -b 4 -e 1073741824 -f 2 -g 1"},                   // Cornelis
+    {"all_gather_perf -b 4 -e 1073741824 -f 2 -g 1"},                   // ALCF Polaris
+    {"all_reduce_perf -b 32 -f 2 -e 8G"},                               // an issue of NCCL
+    {"all_reduce_perf -b 512M -e 16G -f 2 -g 1"},                       // an issue of nccl-tests
+    {"all_reduce_perf -t 1 -g 1 -b 2M -e 32M -d float -o sum"},         // FlagPerf
+    {"all_gather_perf -b 16G -e 16G -f 2"},                             // DGX Spark
+    {"all_gather_perf -b 1G -e 4G -f 2 -n 50 -w 10 -g 1"},              // DGX Spark
+    {"alltoall_perf -b 1024M -e 4G -f 2 -g 1 -n 100"},                  // DGX Spark
+    {"reduce_scatter_perf -b 1024M -e 4G -f 2 -g 1 -n 100"},            // DGX Spark
+    {"alltoall_perf -b 1K -e 1G -d bfloat16 -f 2 -g 1 -n 10"},          // MetaX
+    {"alltoall_perf -b 65536 -e 65536 -n 1"},                           // Strix
+    {"all_reduce_perf -b 1M -e 256M -f 4 -g 1 -c 1 -n 5 -w 1"},         // UCCL
+    {"reduce_scatter_perf -b 4K -e 4096M -f 4 -g 4", "start 4 ranks"},  // two nodes
+    {"reduce_scatter_perf -b 213909504 -e 213909504 -g 8 -d half", "start 8 ranks"},  // ROCm
+    {"all_reduce_perf -n 10 -b 1M -e 8G -f 2 -g 8 -w 2 -d bfloat16", "start 8 ranks"},
+    {"all_reduce_perf --minbytes 8 --maxbytes 128M --stepfactor 2 --ngpus 8", "start 8 ranks"},
+    {"sendrecv_perf -n 1 -b 1M -e 8G -f 2 -g 1 -t 1 -d bfloat16", "zpp_fabric"},
+    {"all_reduce_perf -b 8 -e 1M -f 1 -i 0", "give -N for the number of cycles"},
+    {"all_reduce_perf -b 8 -e 1M -f 8 -i 1M"},
 };
 
 TEST(CommandLines, AreTakenOrRefusedWithTheReason) {
