@@ -100,6 +100,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   }
   data.steps = recorder.steps;
   data.evaluations = recorder.evaluations;
+  data.evaluation_cut_off = recorder.evaluation_cut_off;
   data.collectives = app::sum_over_ranks(recorder.collectives, control);
   data.timers = timers_of_ranks(recorder.timers, control);
   data.counters = counters_of_ranks(recorder, control);

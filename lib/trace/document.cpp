@@ -188,7 +188,7 @@ Group steps(const TraceData& t) {
 Group evaluations(const TraceData& t) {
   const auto& rows = t.evaluations;
   return {"evaluations",
-          {},
+          {{"cut_off", t.evaluation_cut_off}},
           {column("step", "steps", "Steps before it, those of earlier runs included", rows,
                   &EvaluationRow::step),
            column("loss", "nats per token", "On held-out data", rows, &EvaluationRow::loss),

@@ -177,6 +177,9 @@ struct Recorder {
   std::deque<CollectiveRow> collectives;  ///< deque: rows keep their address
   std::vector<StepRow> steps;
   std::vector<EvaluationRow> evaluations;
+  /// Micro-batches of a rank in the evaluation after the last step, which a signal cut off and
+  /// which has no row; 0: none was.
+  std::uint64_t evaluation_cut_off = 0;
   std::vector<CheckpointRow> checkpoints;  ///< where the run saves itself
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;  ///< where the engine measures them

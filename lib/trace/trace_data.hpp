@@ -107,6 +107,7 @@ struct TraceData {
   std::vector<LayerRow> layers;
   std::vector<StepRow> steps;  ///< bytes as sums over ranks
   std::vector<EvaluationRow> evaluations;
+  std::uint64_t evaluation_cut_off = 0;    ///< Recorder's
   std::vector<CollectiveRow> collectives;  ///< bytes as sums over ranks
   std::vector<TimerRow> timers;
   std::map<std::string, std::uint64_t> counters;

@@ -129,7 +129,7 @@ void Session::run(const Watch& watch, std::uint64_t first) {
   const std::size_t interval = config_.evaluation_interval;
   recorder_.first_step = first;
   if (interval > 0) evaluate(first, watch);
-  interrupt_ = app::agreed_interrupt(context_.control());
+  interrupt_ = app::more_pressing(interrupt_, app::agreed_interrupt(context_.control()));
   std::uint64_t done = first;
   while (done < config_.train_steps) {
     if (watch.end_early && watch.end_early(done, interrupt_)) break;
@@ -140,7 +140,6 @@ void Session::run(const Watch& watch, std::uint64_t first) {
     const bool last = done == config_.train_steps;
     if (interval > 0 && (last || done % interval == 0)) {
       evaluate(done, watch);
-      // An evaluation may be long: a signal in it ends the run before the next step.
       interrupt_ = app::more_pressing(interrupt_, app::agreed_interrupt(context_.control()));
     }
   }
@@ -207,7 +206,14 @@ void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {
   const std::size_t parts = std::min(kParts, evaluation_batches_);
   std::vector<double> sums(1 + parts, 0.0);  // of all batches, then of each part
   std::vector<std::size_t> batches(parts, 0);
+  const bool ends_early = watch.end_early && steps_done < config_.train_steps;
   for (std::size_t index = 0; index < evaluation_batches_; ++index) {
+    // An evaluation may take many times as long as a step, and a batch system does not wait.
+    if (ends_early && interrupt_ == 0) interrupt_ = app::agreed_interrupt(context_.control());
+    if (ends_early && interrupt_ != 0) {
+      recorder_.evaluation_cut_off = index;
+      return;
+    }
     sampler_->held_out(index, data_rank_, batch_);
     const double loss =
         engine_->evaluate({batch_.sequences, batch_.length, batch_.tokens, batch_.targets});

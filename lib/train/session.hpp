@@ -56,6 +56,8 @@ class Session {
   [[nodiscard]] bool step(std::uint64_t step);
   /// Adds the times of the norm and the update to the last recorded step.
   void keep(const zero::UpdateTimes& times);
+  /// Records the held-out loss. A signal cuts it off, and nothing is recorded, unless it is the
+  /// last evaluation, with which the run is whole.
   void evaluate(std::uint64_t steps_done, const Watch& watch);
 
   const config::TrainConfig& config_;
@@ -69,7 +71,7 @@ class Session {
   std::unique_ptr<zero::UnitModel> model_;
   std::unique_ptr<zero::Engine> engine_;
   data::TokenBatch batch_;
-  int interrupt_ = 0;  ///< signal that any rank had got when the last step ended, or 0
+  int interrupt_ = 0;  ///< signal that any rank had got when the ranks last agreed, or 0
   std::size_t evaluation_batches_ = 0;  ///< micro-batches a rank and evaluation, as the data allows
 };
 

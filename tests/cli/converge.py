@@ -220,6 +220,18 @@ class Converge(zpp.TestCase):
         self.check_to_do(self.check_ok(self.converge(matrix, apart=True)), RUNS - kept)
         self.assertEqual(self.trace()[0]["verdict"], "VALID")
 
+    def test_a_long_evaluation_is_cut_off(self):
+        matrix = copy.deepcopy(TINY)
+        matrix["base"]["zeropp"]["evaluation_batches"] = 100_000_000
+        matrix["base"]["zeropp"]["model"] |= {"num_layers": 12, "hidden_size": 512}
+        matrix["levels"]["quadratic"]["config"]["zeropp"]["model"]["num_layers"] = 1
+        process = self.start(matrix)
+        process.wait_for_line(" to be done by ")
+        process.process.send_signal(signal.SIGUSR1)
+        result = process.end()
+        self.assertEqual(result.code, zpp.REQUEUE, result)
+        self.assertIn(f"0 of {RUNS} runs are kept", result.stderr)
+
     def test_teams_do_the_same_runs(self):
         matrix = copy.deepcopy(TINY)
         del matrix["settings"][5:], matrix["checks"]

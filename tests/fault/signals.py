@@ -59,6 +59,28 @@ class Signals(zpp.TestCase):
                 process.process.send_signal(number)
                 self.check_requeue(process.end(), number.name)
 
+    def test_an_evaluation_is_cut_off(self):
+        """Before the first step an evaluation of all held-out tokens, which would take longer than any test waits;
+        between two steps one that takes longer than a step, after whichever the signal comes."""
+        process = self.start(2, "--train-iters", 1_000_000, "--eval-interval", 1, "--eval-iters", 100_000_000,
+                             "--num-layers", 12, "--hidden-size", 512)
+        process.wait_for_line("zpp_train on ")
+        process.process.send_signal(signal.SIGUSR1)
+        self.check_fails(process.end(), zpp.REQUEUE, "interrupted by SIGUSR1 at step 0 of 1000000",
+                         "nothing was written")
+        process = self.start(2, "--train-iters", 1_000_000, "--eval-interval", 1, "--eval-iters", 2000,
+                             "--log-interval", 1)
+        process.wait_for_line("step 2/")
+        process.process.send_signal(signal.SIGUSR1)
+        result = process.end()
+        self.assertEqual((result.code, result.errors()), (zpp.REQUEUE, []), result)
+        attributes, groups = self.trace()
+        done = len(groups["steps"]["loss"])
+        self.assertIn(f"ended by SIGUSR1 after {done} of 1000000 steps", result.stderr)
+        self.assertIn(len(groups["evaluations"]["step"]), (done, done + 1))
+        self.assertEqual((attributes["interrupted"], attributes["verdict"]), ("SIGUSR1", "VALID"))
+        self.assertEqual(zpp.check_trace(self.out / "train.h5").stdout, "VALID\n")
+
     def test_one_rank_is_asked_to_end(self):
         for chosen, number in ((0, signal.SIGUSR1), (2, signal.SIGTERM)):
             with self.subTest(rank=chosen):

@@ -270,6 +270,13 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda a, _: a.update(interrupted=""), "3 steps of 9", early)
         self.change(lambda a, _: a.update(interrupted="SIGINT"), "interrupted by 'SIGINT'", early)
         self.change(lambda *_: None, "3 steps of 3, interrupted by SIGUSR1", dict(early, planned=3))
+        # The signal may have cut off the evaluation after the last step, and no other.
+        self.change(lambda *_: None, "does not follow the interval", dict(early, evaluations=((2, 2),)))
+        self.change(lambda _, groups: groups["evaluations"].update({"@cut_off": 1}), "no evaluation was cut off", early)
+        cut_off = dict(FEATURES, first=1, evaluations=((0, 2), (1, 2)), cut_off=1, interrupted="SIGUSR1", planned=9)
+        for batches, reason in ((0, "weights evaluation"), (2, "no evaluation was cut off")):
+            self.change(lambda _, groups, batches=batches: groups["evaluations"].update({"@cut_off": batches}), reason,
+                        cut_off)
         self.change(lambda *_: None, "/evaluations/step", dict(early, evaluations=((0, 2), (2, 2), (3, 2))))
 
     def test_a_run_that_goes_on(self):

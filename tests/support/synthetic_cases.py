@@ -6,6 +6,7 @@ DEFAULTS = dict(
     hpz=1, hpz_device="", qgz=False,
     bf16=False, bucket=5000, micro=2, gather="flat", reduce="flat",
     skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,  # evaluations: (steps before it, batches)
+    cut_off=0,  # batches of the evaluation after the last step, which a signal cut off
     codecs=("int8:256", "int4:64", "int8:128"),  # of weights, and of gradients in the first and second hop
     recompute=False, cpu_checkpointing=False, interrupted="", planned=None, first=0, cuda=False,
     offload=None,  # ratio, elements of a piece, buffers
@@ -79,6 +80,10 @@ CASES = {
     "no evaluation": dict(FEATURES, evaluations=(), interval=0),
     "all skipped but the last": dict(FEATURES, skipped=(1, 1, 0)),
     "interrupted": dict(FEATURES, evaluations=((0, 2), (2, 2)), interrupted="SIGUSR1", planned=9),
+    "interrupted in an evaluation": dict(FEATURES, first=1, evaluations=((0, 2), (1, 2)), cut_off=1,
+                                         interrupted="SIGUSR1", planned=9),
+    "interrupted before an evaluation": dict(FEATURES, first=1, evaluations=((0, 2), (1, 2)), interrupted="SIGUSR1",
+                                             planned=9),
     "interrupted after a skipped step": dict(FEATURES, skipped=(0, 0, 1), evaluations=((0, 2), (2, 2)),
                                              interrupted="SIGTERM", planned=4),
     "resumes after a step": dict(FEATURES, first=1, evaluations=((0, 2), (1, 2), (3, 2))),

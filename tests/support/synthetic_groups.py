@@ -75,7 +75,8 @@ def steps_of(c, shape, replay):
 
 def evaluations_of(c):
     count = len(c["evaluations"])
-    return dict(step=[c["first"] + before for before, _ in c["evaluations"]], loss=[1.0] * count,
+    return {"@cut_off": c["cut_off"]} | dict(
+                step=[c["first"] + before for before, _ in c["evaluations"]], loss=[1.0] * count,
                 bits_per_byte=[1.0 / math.log(2)] * count, batches=[batches for _, batches in c["evaluations"]])
 
 

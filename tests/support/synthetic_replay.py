@@ -106,7 +106,7 @@ class Replay:
             self.gather_everything("update")
 
     def evaluate(self, step):
-        for before, batches in self.c["evaluations"]:
+        for before, batches in [*self.c["evaluations"], (len(self.c["skipped"]), self.c["cut_off"])]:
             if before == step and self.c["stage"] == 3:
                 for _ in range(batches):
                     self.use("evaluation")

@@ -46,8 +46,7 @@ class Checker(TraceChecker):
             self.check_flops()
             self.check_structure()
             self.check_memory()
-            self.problems += codec_rows.problems(self.trace, self.run, self.steps, self.first,
-                                                 dict(zip(self.evaluations, self.evaluation_batches)))
+            self.problems += codec_rows.problems(self.trace, self.run, self.steps, self.first, dict(self.evaluations))
             if "weight_copies" in self.trace.columns:
                 holders = (self.topology.node_count, "nodes") if self.settings.on_rails() else (self.topology.size,
                                                                                                 "ranks")
@@ -60,8 +59,7 @@ class Checker(TraceChecker):
                     raise Invalid(wrong)
                 self.run.shapes = exact_rows.shapes(rows)
             volume = self.run.replay([row["skipped"] for row in self.steps],
-                                     list(zip(self.evaluations, self.evaluation_batches)), self.first,
-                                     self.trace.copies_found)
+                                     self.evaluations, self.first, self.trace.copies_found)
             self.require(not self.run.shapes, "/exact_differences has rows of exchanges that there were not")
             self.check_step_bytes(volume)
             self.check_collectives(volume)
@@ -179,21 +177,25 @@ class Checker(TraceChecker):
                          f"{where}: time_offload_wait does not fit what is offloaded")
 
     def check_evaluations(self):
-        """Before the run's first step, after every evaluation_interval steps, and after the last that was asked for.
-        self.evaluations counts from the run's first step."""
+        """Before the run's first step, after every evaluation_interval steps, and after the last that was asked for. A
+        signal may have cut off the last of an interrupted run. self.evaluations has its batches too; it counts from the
+        run's first step."""
         rows, interval, first = self.trace.rows("evaluations"), self.evaluation_interval, self.first
         last = first + len(self.steps)
-        self.evaluations = [row["step"] - first for row in rows]
-        self.evaluation_batches = [row["batches"] for row in rows]
+        self.evaluations = [(row["step"] - first, row["batches"]) for row in rows]
         ends = set() if self.interrupted else {last}
         due = {step for step in range(first, last + 1) if step % interval == 0} if interval else set()
         expected = sorted({first, *due, *ends}) if interval else []
-        self.require([row["step"] for row in rows] == expected,
+        cut_off = expected[:-1] if self.interrupted and expected and expected[-1] == last > first else expected
+        self.require([row["step"] for row in rows] in (expected, cut_off),
                      f"/evaluations/step does not follow the interval {interval}")
-        largest = self.config["zeropp"].get("evaluation_batches", 0)
-        if (len(set(self.evaluation_batches)) > 1 or
-                not all(0 < batches <= largest for batches in self.evaluation_batches)):
+        largest, batches = self.config["zeropp"].get("evaluation_batches", 0), {row["batches"] for row in rows}
+        if len(batches) > 1 or not all(0 < each <= largest for each in batches):
             raise Invalid("/evaluations/batches is not one number within zeropp.evaluation_batches")
+        if self.trace.cut_off:
+            if len(rows) == len(expected) or self.trace.cut_off >= max(batches, default=0):
+                raise Invalid(f"/evaluations: cut_off is {self.trace.cut_off}, and no evaluation was cut off there")
+            self.evaluations.append((last - first, self.trace.cut_off))
         for row in rows:
             where = f"evaluation after step {row['step']}"
             self.require(math.isfinite(row["loss"]) and not (self.is_likelihood and row["loss"] < 0),

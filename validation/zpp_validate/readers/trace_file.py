@@ -28,6 +28,7 @@ class Trace:
         self.budget = 0  # bytes per step, of adaptive bits
         self.copies_found = "none"  # copies of the weights from which the run resumed
         self.plan = {}  # attributes of groups of zpp_plan
+        self.cut_off = 0  # micro-batches of an evaluation that a signal cut off
         self.has_digest = False
         self.changed = None  # why the values are not those that were written
         try:
@@ -46,6 +47,8 @@ class Trace:
                     self.columns[group] = self.read_group(file, group, columns)
                 if "gpus" in self.columns:
                     self.read_gpus(file)
+                if "evaluations" in file:  # without the attribute in earlier versions
+                    self.cut_off = int(file["evaluations"].attrs.get("cut_off", 0))
                 if "adaptive_bits" in self.columns:
                     self.read_budget(file)
                 if "weight_copies" in self.columns:
