@@ -27,6 +27,7 @@ WRITERS = {
     **{f"plan {name}": ("plan", [name, *words], ["out/plan.h5"]) for name, words in programs.PLANNED.items()},
     "train --json": ("train", [*zpp.TINY, "--json", "made.json"], ["out/train.h5", "made.json"]),
     "train --save": ("train", SAVING, ["out/train.h5", "kept/step-000000003/model.safetensors"]),
+    "fabric --good-hosts": ("fabric", [*programs.TRACED["fabric"], "--good-hosts", "good"], ["out/fabric.h5", "good"]),
     "sweep --json": ("sweep", [*programs.SWEEP, "--json", "made.json"], ["out/sweep.h5", "made.json"]),
 }
 # Writers without a trace; they have no --output.
