@@ -28,6 +28,7 @@ READING = {
     "html": ["INPUT", "--output", "OUTPUT"], "plot": ["INPUT", "--output", "OUTPUT"],
     "plan-plot": ["INPUT", "--output", "OUTPUT"], "timeline": ["INPUT", "--output", "OUTPUT"],
     "converge": ["INPUT", "--output", "OUTPUT"], "power": ["INPUT"], "compare": ["INPUT", "INPUT"],
+    "expected": ["INPUT", "--cluster", "INPUT"],
     "gate": ["INPUT", "--baseline", "OUTPUT"], "prometheus": ["INPUT"], "train-table": ["FOLDER"],
     "sweep-table": ["INPUT"], "exact-bits": ["INPUT", "--output", "OUTPUT"],
     "network-table": ["INPUT", "--output", "OUTPUT"], "planner": ["--program", "OUTPUT", "--clusters", "FOLDER"],

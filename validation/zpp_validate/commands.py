@@ -45,6 +45,8 @@ GROUPS = {
                         "Compares runs with the baseline of a machine: did anything become worse?"),
     },
     "For operators": {
+        "expected": Command("gate.expected", "sweep.json --cluster inputs/clusters/hgx-h100.json",
+                            "Says how much of the bandwidth that links allow a sweep reached."),
         "prometheus": Command("reports.prometheus", "sweep.json fabric.json --output zeropp.prom",
                               "Writes metrics for node_exporter's textfile collector."),
     },
