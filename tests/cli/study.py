@@ -470,7 +470,7 @@ class Shipped(Base):
         self.assertEqual([index for index, _ in tasks], ["0", "2"])
         for nodes, (index, line) in enumerate(tasks, 1):
             words = shlex.split(line)
-            program = words.index(str(zpp.SOURCE / "build-cuda" / "bin" / "zpp_train"))
+            program = words.index(str(zpp.BIN / "zpp_train"))
             self.assertLessEqual({"--mpi=pmix", f"--nodes={nodes}", f"--ntasks={2 * nodes}", "--ntasks-per-node=2",
                                   "--gpu-bind=none"}, set(words[1:program]))
             self.assertEqual(words[program + 1:], ["--output", f"{self.results}/runs/nodes={nodes},seed=1"])
