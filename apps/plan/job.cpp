@@ -18,6 +18,7 @@
 #include "lib/data/token_source.hpp"
 #include "lib/plan/estimate.hpp"
 #include "lib/plan/hf_config.hpp"
+#include "lib/plan/hf_shape.hpp"
 #include "lib/plan/model_presets.hpp"
 #include "lib/plan/planned_topology.hpp"
 #include "lib/zero/plan/hpz_use.hpp"
@@ -30,6 +31,7 @@ constexpr double kMostRanks = std::numeric_limits<int>::max();
 constexpr double kMostRanksPerNode = 4096;
 constexpr std::size_t kMostLayers = 100'000;
 
+/// Takes the model `named`, but for what `given` says of it.
 void take_sizes(model::Options& model, const model::Options& named,
                 const std::vector<config::Option>& given) {
   const auto take = [&](const char* path, auto member) {
@@ -75,19 +77,15 @@ void take_model(Job& job, const std::vector<config::Option>& given) {
   }
   if (!job.model_preset.empty())
     return take_sizes(model, plan::model_preset(job.model_preset), given);
-  const bool has_length = config::is_given(given, "zeropp.model.seq_length");
-  const plan::HfModel read = plan::read_hf_config(
-      job.hf_config, has_length ? std::optional(model.seq_length) : std::nullopt);
+  const plan::HfModel read = plan::read_hf_config(job.hf_config);
   take_sizes(model, read.model, given);
+  model.name = read.model.name;
+  model.parts = read.model.parts;
+  plan::take_trainers(model);
   job.hf_dtype = read.dtype;
-  log::info(read.note);
-  if (!read.warning.empty()) log::warn(read.warning);
-  if (!config::is_given(given, "zeropp.model.hidden_size")) return;
-  model.ffn_hidden_size = 0;
-  log::warn(
-      fmt::format("--hidden-size {} replaces the width of {}: blocks are a GPT's of that "
-                  "width, and their parameters are not counted from the file",
-                  model.hidden_size, job.hf_config));
+  log::info(plan::describe_hf_model(read, model));
+  const std::string doubt = plan::doubt_hf_model(read, model);
+  if (!doubt.empty()) log::warn(doubt);
 }
 
 /// A file may be of a run that begins with them.
@@ -220,9 +218,8 @@ std::vector<config::Option> options(Job& job) {
       {.path = "plan.hf_config",
        .flag = "--hf-config",
        .field = &job.hf_config,
-       .help = "Sizes of a GPT from Hugging Face's config.json; the "
-               "keys are those of GPT-2 or of Llama, and a flag of "
-               "the model overrides its own"}};
+       .help = "Model of Hugging Face's config.json, with its own blocks; a flag of the model "
+               "overrides its size"}};
   for (config::Option& option : config::options(job.config)) table.push_back(std::move(option));
   return table;
 }

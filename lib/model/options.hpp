@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "lib/model/parts.hpp"
+
 namespace zeropp::model {
 
 struct Options {
@@ -24,30 +26,27 @@ struct Options {
   bool recompute_activations = false;  ///< blocks keep their input alone for backward: every
   std::size_t recompute_interval = 1;  ///< so many blocks one, from the first on
   bool cpu_checkpointing = false;      ///< these inputs wait for backward on the host
-};
-
-/// Parts in which one decoder differs from another.
-struct Parts {
-  bool rms_norm = false;   ///< RMS normalisation; else layer normalisation
-  bool gated_mlp = false;  ///< SwiGLU; else GELU
-  bool rotary = false;     ///< rotary positions; else a table of positions
-  bool qkv_bias = true;
-  bool other_biases = true;  ///< of attention's output and of the MLP
+  /// Of a decoder that is planned alone: then `name` is what its file calls it. The trainer's
+  /// models have none.
+  std::optional<Parts> parts = std::nullopt;
 };
 
 /// Whether the model has blocks with attention heads, and an output head: the options of these have
 /// no effect on `quadratic`.
 inline bool is_transformer(const Options& options) { return options.name != "quadratic"; }
 /// Llama (Touvron et al., arXiv 2302.13971) and, with add_qkv_bias, Qwen2 (arXiv 2407.10671).
-inline bool is_llama(const Options& options) { return options.name == "llama"; }
+inline bool is_llama(const Options& options) { return options.name == "llama" && !options.parts; }
 
 inline Parts parts_of(const Options& options) {
-  if (!is_llama(options)) return {};
+  if (options.parts) return *options.parts;
+  if (!is_llama(options)) return {.position_rows = options.seq_length};
   return {.rms_norm = true,
+          .norm_bias = false,
           .gated_mlp = true,
+          .mlp_bias = false,
           .rotary = true,
           .qkv_bias = options.add_qkv_bias,
-          .other_biases = false};
+          .out_bias = false};
 }
 
 inline std::size_t kv_heads(const Options& options) {
@@ -57,6 +56,11 @@ inline std::size_t kv_heads(const Options& options) {
 inline std::size_t head_width(const Options& options) {
   return options.head_dim > 0 ? options.head_dim
                               : options.hidden_size / options.num_attention_heads;
+}
+/// Columns of a head that rotary positions turn.
+inline std::size_t rotary_width(const Options& options) {
+  const std::size_t latent = parts_of(options).latent.rotary_width;
+  return latent > 0 ? latent : head_width(options);
 }
 /// Columns of a block's queries.
 inline std::size_t query_width(const Options& options) {

@@ -31,13 +31,13 @@ std::unique_ptr<zero::UnitModel> make_transformer(const Options& options, const 
 }
 
 Description describe_transformer(const Options& options, const Sizing& sizing) {
-  return {.units = transformer_units(options, sizing.vocab_size),
-          .layers = transformer_layers(options),
-          .flops_per_token = transformer_flops_per_token(options, sizing.vocab_size),
-          .hardware_flops_per_token =
-              transformer_hardware_flops_per_token(options, sizing.vocab_size),
-          .memory = transformer_bytes(options, sizing),
-          .offloaded_memory = transformer_offloaded_bytes(options, sizing)};
+  return {
+      .units = transformer_units(options, sizing.vocab_size),
+      .layers = transformer_layers(options),
+      .flops_per_token = transformer_flops_per_token(options, sizing.vocab_size),
+      .hardware_flops_per_token = transformer_hardware_flops_per_token(options, sizing.vocab_size),
+      .memory = transformer_bytes(options, sizing),
+      .offloaded_memory = transformer_offloaded_bytes(options, sizing)};
 }
 
 std::vector<LayerFlops> transformer_flops(const Options& options, std::size_t vocab_size,
@@ -109,7 +109,7 @@ std::vector<std::string_view> model_names() {
 }
 
 void validate(const Options& options) {
-  (void)entry(options.name);  // throws for an unknown name
+  if (!options.parts) (void)entry(options.name);  // throws for an unknown name
   const std::pair<const char*, std::size_t> sizes[] = {
       {"--num-layers", options.num_layers},
       {"--hidden-size", options.hidden_size},
@@ -167,7 +167,8 @@ std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Contex
 
 Description describe_model(const Options& options, const Sizing& sizing) {
   validate(options);
-  return entry(options.name).describe(options, with_effective_vocab(options, sizing));
+  const auto describe = options.parts ? describe_transformer : entry(options.name).describe;
+  return describe(options, with_effective_vocab(options, sizing));
 }
 
 }  // namespace zeropp::model

@@ -28,17 +28,18 @@ std::size_t aligned_bytes(std::size_t bytes);
 /// for each of the others.
 std::size_t activation_sets(const Options& options);
 
-/// Columns of the gradients inside a block: of its narrow activations, and of the wide ones in turn.
+/// Columns of the gradients inside a block: of its narrow activations, and of the wide ones in
+/// turn.
 std::size_t narrow_gradient(const Options& options);
 std::size_t wide_gradient(const Options& options);
 
-/// TransformerActivations::bytes(), with A(n) = n rounded up to 256, a the bytes of an activation,
-/// L blocks, S = L sets of views inside blocks (1 for all that recompute), Q and K columns of
-/// queries and keys, M the width of the MLP, m = 1 (2 of a gated MLP), n = 2 (1 of RMS
-/// normalisation) statistics of a norm's row, w the width of a head, and V' the stride of the
-/// logits: (L + 3 S + 3 - offloaded_inputs()) A(aRC) + A(aR max(C, Q)) + S (A(aR(Q + 2 K)) + A(aRQ)
-/// + A(aRmM) + A(aRM)) + A(aR max(Q + 2 K, M)) + A(aRV') + (2 n S + n + 1) A(4R)
-/// + S A(what attention saves) + A(4Tw) with rotary positions.
+/// TransformerActivations::bytes(), of other parts what it would be. With A(n) = n rounded up to
+/// 256 and R rows of a bytes a value: for each block A(aRC) of its input, unless that waits on the
+/// host (offloaded_inputs()), and for each set of views inside blocks A(aR kept()) and A(4R) for
+/// each statistic of its steps, with what attention saves; of blocks that share a set the largest.
+/// Then the same of the steps of embedding and head, A(aRC) of the last residual stream and of its
+/// gradient, A(aR) for each column of narrow_gradient(), wide_gradient() and the logits, A(4R) of
+/// losses, and A(4 T rotary_width()) with rotary positions.
 std::size_t activation_bytes(const Options& options, const Sizing& sizing);
 
 /// Bytes that KeptInputs has on the host for inputs of `input_bytes` each: offloaded_inputs() times

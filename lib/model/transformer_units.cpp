@@ -1,5 +1,6 @@
 #include "lib/model/transformer_units.hpp"
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -10,16 +11,16 @@ namespace {
 
 constexpr float kSpread = 0.02F;
 
-zero::Tensor matrix(std::string name, std::size_t out, std::size_t in, float scale) {
+zero::Tensor matrix(std::string name, std::vector<std::size_t> shape, float scale) {
   return {.name = std::move(name),
-          .shape = {out, in},
+          .shape = std::move(shape),
           .init = {.constant = 0.0F, .scale = scale},
           .decay = true};
 }
 
-zero::Tensor vector(std::string name, std::size_t count, float constant) {
+zero::Tensor vector(std::string name, std::vector<std::size_t> shape, float constant) {
   return {.name = std::move(name),
-          .shape = {count},
+          .shape = std::move(shape),
           .init = {.constant = constant, .scale = 0.0F},
           .decay = false};
 }
@@ -33,55 +34,58 @@ zero::Unit written_once(zero::Unit unit) {
 
 using Parameters = std::vector<std::pair<Role, zero::Tensor>>;
 
-/// Weight and, of layer normalisation, bias of a norm.
-void add_norm(Parameters& to, const Options& options, Role role, const std::string& name) {
-  to.emplace_back(role, vector(name + ".weight", options.hidden_size, 1.0F));
-  if (parts_of(options).rms_norm) return;
-  const Role bias = static_cast<Role>(role + 1);
-  to.emplace_back(bias, vector(name + ".bias", options.hidden_size, 0.0F));
-}
-
-/// A matrix and, where it has one, its bias.
-void add_linear(Parameters& to, Role role, const std::string& name, std::size_t out, std::size_t in,
-                float scale, bool bias) {
-  to.emplace_back(role, matrix(name + ".weight", out, in, scale));
-  if (bias) to.emplace_back(static_cast<Role>(role + 1), vector(name + ".bias", out, 0.0F));
+/// The tensors of one step: a matrix or a vector, and a bias.
+void add_step(Parameters& to, const Options& options, const Step& step, const std::string& name) {
+  const auto bias_role = static_cast<Role>(step.role < kPlanned ? step.role + 1 : kPlanned);
+  const auto of_copies = [&](std::vector<std::size_t> shape) {
+    if (step.copies > 1) shape.insert(shape.begin(), step.copies);
+    return shape;
+  };
+  if (step.kind == StepKind::product) {
+    const float scale = step.residual
+                            ? kSpread / std::sqrt(2.0F * static_cast<float>(options.num_layers))
+                            : kSpread;
+    to.emplace_back(step.role, matrix(name + ".weight", of_copies({step.out, step.in}), scale));
+    if (step.bias) to.emplace_back(bias_role, vector(name + ".bias", of_copies({step.out}), 0.0F));
+  } else if (step.vector > 0) {
+    to.emplace_back(step.role, vector(name + ".weight", {step.vector}, 1.0F));
+    if (step.bias) to.emplace_back(bias_role, vector(name + ".bias", {step.vector}, 0.0F));
+  }
 }
 
 Parameters embedding_parameters(const Options& options, std::size_t vocab_size) {
-  const std::size_t hidden = options.hidden_size;
+  const std::size_t rows = parts_of(options).position_rows;
   Parameters made;
-  made.emplace_back(kTokenTable, matrix("wte.weight", vocab_size, hidden, kSpread));
-  if (!parts_of(options).rotary) {
-    made.emplace_back(kPositionTable, matrix("wpe.weight", options.seq_length, hidden, kSpread));
+  made.emplace_back(kTokenTable, matrix("wte.weight", {vocab_size, table_width(options)}, kSpread));
+  if (rows > 0) {
+    made.emplace_back(kPositionTable, matrix("wpe.weight", {rows, options.hidden_size}, kSpread));
+  }
+  for (const Step& step : embedding_steps(options)) {
+    add_step(made, options, step, std::string(step.name));
   }
   return made;
 }
 
-Parameters block_parameters(const Options& options, const std::string& prefix) {
-  const std::size_t hidden = options.hidden_size;
-  const Parts parts = parts_of(options);
-  const float residual = kSpread / std::sqrt(2.0F * static_cast<float>(options.num_layers));
+Parameters block_parameters(const Options& options, const std::vector<Step>& steps,
+                            const std::string& prefix) {
   Parameters made;
-  add_norm(made, options, kLn1Weight, prefix + ".ln_1");
-  add_linear(made, kQkvWeight, prefix + ".attn.qkv", qkv_width(options), hidden, kSpread,
-             parts.qkv_bias);
-  add_linear(made, kAttentionWeight, prefix + ".attn.proj", hidden, query_width(options), residual,
-             parts.other_biases);
-  add_norm(made, options, kLn2Weight, prefix + ".ln_2");
-  add_linear(made, kFcWeight, prefix + (parts.gated_mlp ? ".mlp.gate_up" : ".mlp.fc"),
-             fc_width(options), hidden, kSpread, parts.other_biases);
-  add_linear(made, kMlpWeight, prefix + ".mlp.proj", hidden, ffn_width(options), residual,
-             parts.other_biases);
+  for (const Step& step : steps) {
+    add_step(made, options, step, prefix + "." + std::string(step.name));
+  }
   return made;
 }
 
 Parameters head_parameters(const Options& options, std::size_t vocab_size) {
   Parameters made;
-  add_norm(made, options, kLnFWeight, "ln_f");
+  for (const Step& step : head_steps(options)) {
+    add_step(made, options, step, std::string(step.name));
+  }
   if (!options.tied_head) {
     made.emplace_back(kHeadWeight,
-                      matrix("lm_head.weight", vocab_size, options.hidden_size, kSpread));
+                      matrix("lm_head.weight", {vocab_size, table_width(options)}, kSpread));
+  }
+  if (parts_of(options).head_bias) {
+    made.emplace_back(kPlanned, vector("lm_head.bias", {vocab_size}, 0.0F));
   }
   return made;
 }
@@ -92,49 +96,69 @@ zero::Unit unit_of(std::string name, Parameters parameters) {
   return zero::layout_unit(std::move(name), std::move(tensors));
 }
 
-double product(std::size_t a, std::size_t b) {
-  return static_cast<double>(a) * static_cast<double>(b);
+/// Operations per token of a block, and those of them that a block that recomputes does again.
+struct BlockFlops {
+  double forward = 0;
+  double again = 0;
+};
+
+BlockFlops block_flops(const Options& options, const std::vector<Step>& steps) {
+  BlockFlops flops;
+  for (const Step& step : steps) {
+    const double own = step_flops(step, options);
+    flops.forward += own;
+    if (!step.ends) flops.again += own;
+  }
+  return flops;
 }
 
-/// Weights of a block's matrices but the last, which a block that recomputes does not use again.
-double first_matrices(const Options& options) {
-  return product(options.hidden_size,
-                 qkv_width(options) + query_width(options) + fc_width(options));
-}
-
-double block_matrices(const Options& options) {
-  return first_matrices(options) + product(options.hidden_size, ffn_width(options));
-}
-
-/// Operations a token of attention's scores and sums, forward.
-double attention_flops(const Options& options) {
-  return 4.0 * product(options.seq_length, query_width(options));
-}
-
-/// Operations a token that a block does again: those of its forward but for the last product.
-double recomputed_flops(const Options& options) {
-  return 2.0 * first_matrices(options) + attention_flops(options);
+double head_flops(const Options& options, std::size_t vocab_size) {
+  const Step matrix{.in = table_width(options), .out = vocab_size};
+  return step_flops(matrix, options) + block_flops(options, head_steps(options)).forward;
 }
 
 }  // namespace
 
 TensorPlaces::TensorPlaces(const Options& options) {
   places_.fill(kAbsent);
-  for (const Parameters& unit : {embedding_parameters(options, 1), block_parameters(options, "h"),
-                                 head_parameters(options, 1)}) {
-    for (std::size_t i = 0; i < unit.size(); ++i) places_[unit[i].first] = i;
+  for (const Parameters& unit :
+       {embedding_parameters(options, 1),
+        block_parameters(options, block_steps(options, false), "h"), head_parameters(options, 1)}) {
+    for (std::size_t i = 0; i < unit.size(); ++i) {
+      if (unit[i].first < kRoles) places_[unit[i].first] = i;
+    }
   }
 }
 
 std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size) {
+  const Parts parts = parts_of(options);
   std::vector<zero::Unit> units;
   units.push_back(unit_of("embedding", embedding_parameters(options, vocab_size)));
   for (std::size_t block = 0; block < options.num_layers; ++block) {
     const std::string name = "h." + std::to_string(block);
-    units.push_back(written_once(unit_of(name, block_parameters(options, name))));
+    const std::vector<Step> steps = block_steps(options, has_experts(parts, block));
+    units.push_back(written_once(unit_of(name, block_parameters(options, steps, name))));
   }
   units.push_back(written_once(unit_of("head", head_parameters(options, vocab_size))));
   return units;
+}
+
+ParameterCount transformer_parameters(const Options& options, std::size_t vocab_size) {
+  ParameterCount made;
+  const auto add = [&](const Parameters& tensors, std::size_t times, const Step& step) {
+    for (const auto& [role, tensor] : tensors) {
+      made.all += times * tensor.count();
+      made.active += times * (tensor.count() / step.copies * step.uses);
+    }
+  };
+  add(embedding_parameters(options, vocab_size), 1, {});
+  add(head_parameters(options, vocab_size), 1, {});
+  for (const BlockKind& kind : block_kinds(options)) {
+    for (const Step& step : kind.steps) {
+      add(block_parameters(options, {step}, ""), kind.blocks, step);
+    }
+  }
+  return made;
 }
 
 std::vector<zero::Layer> transformer_layers(const Options& options) {
@@ -149,28 +173,36 @@ std::vector<zero::Layer> transformer_layers(const Options& options) {
 }
 
 double transformer_flops_per_token(const Options& options, std::size_t vocab_size) {
-  const auto blocks = static_cast<double>(options.num_layers);
-  return 6.0 * (blocks * block_matrices(options) + product(vocab_size, options.hidden_size)) +
-         3.0 * blocks * attention_flops(options);
+  double flops = 0;
+  for (const LayerFlops& layer : transformer_layer_flops(options, vocab_size)) {
+    flops += layer.model;
+  }
+  return flops;
 }
 
 double transformer_hardware_flops_per_token(const Options& options, std::size_t vocab_size) {
-  const double once = transformer_flops_per_token(options, vocab_size);
-  const std::size_t recomputing = recomputing_blocks(options);
-  if (recomputing == 0) return once;
-  const auto again = static_cast<double>(recomputing - 1);  // the last is still there
-  return once + again * recomputed_flops(options);
+  double flops = 0;
+  for (const LayerFlops& layer : transformer_layer_flops(options, vocab_size)) {
+    flops += layer.hardware;
+  }
+  return flops;
 }
 
 std::vector<LayerFlops> transformer_layer_flops(const Options& options, std::size_t vocab_size) {
-  const double block = 6.0 * block_matrices(options) + 3.0 * attention_flops(options);
-  const double again = recomputed_flops(options);
-  const double head = 6.0 * product(vocab_size, options.hidden_size);
-  std::vector<LayerFlops> flops{{}};  // the embedding looks up and adds
+  const Parts parts = parts_of(options);
+  std::array<BlockFlops, 2> of_kind;  // dense, with experts
+  for (const BlockKind& kind : block_kinds(options)) {
+    of_kind.at(kind.experts ? 1 : 0) = block_flops(options, kind.steps);
+  }
+  const double embedding = 3.0 * block_flops(options, embedding_steps(options)).forward;
+  const double head = 3.0 * head_flops(options, vocab_size);
+  std::vector<LayerFlops> flops{{embedding, embedding}};  // looking up and adding do not count
   std::size_t left = recomputing_blocks(options);
   for (std::size_t i = 0; i < options.num_layers; ++i) {
+    const BlockFlops& block = of_kind.at(has_experts(parts, i) ? 1 : 0);
     const bool recomputed = recomputes(options, i) && --left > 0;  // the last is still there
-    flops.push_back({block, block + (recomputed ? again : 0.0)});
+    const double once = 3.0 * block.forward;
+    flops.push_back({once, once + (recomputed ? block.again : 0.0)});
   }
   flops.push_back({head, head});
   return flops;

@@ -1,6 +1,6 @@
-// The parameters of a decoder, GPT-2's or Llama's: which tensors make up which unit, in which
-// order. Matrices are [out, in]; weight decay applies to matrices, and to the others where the
-// optimizer's options ask for all.
+// The parameters of a decoder, those of its steps (steps.hpp): which tensors make up which unit, in
+// which order. Matrices are [out, in], of experts [experts, out, in]; weight decay applies to
+// matrices, and to the others where the optimizer's options ask for all.
 #pragma once
 
 #include <array>
@@ -9,33 +9,12 @@
 
 #include "lib/model/description.hpp"
 #include "lib/model/options.hpp"
+#include "lib/model/steps.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::model {
 
-/// Purpose of a tensor in its unit: "embedding", "h.<i>" or "head". A model has some of them.
-enum Role : std::size_t {
-  kTokenTable,
-  kPositionTable,
-  kLn1Weight,
-  kLn1Bias,
-  kQkvWeight,  ///< rows of the queries of all heads, of the keys, and of the values
-  kQkvBias,
-  kAttentionWeight,
-  kAttentionBias,
-  kLn2Weight,
-  kLn2Bias,
-  kFcWeight,  ///< of a gated MLP rows of the gate, then of up
-  kFcBias,
-  kMlpWeight,
-  kMlpBias,
-  kLnFWeight,
-  kLnFBias,
-  kHeadWeight,  ///< where the head is not tied
-  kRoles
-};
-
-/// Positions of the tensors in their units, the same in all blocks.
+/// Positions of the tensors of the trainer's models in their units, the same in all blocks.
 class TensorPlaces {
  public:
   explicit TensorPlaces(const Options& options);
@@ -55,18 +34,23 @@ class TensorPlaces {
 };
 
 std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size);
+/// Parameters of all units together, and those of them that one token goes through.
+struct ParameterCount {
+  std::size_t all = 0;
+  std::size_t active = 0;
+};
+ParameterCount transformer_parameters(const Options& options, std::size_t vocab_size);
 std::vector<zero::Layer> transformer_layers(const Options& options);
 
-/// Operations a token: 6 (L (C (Q + 2 K) + Q C + m C M) + V C) + 12 L T Q, with Q and K columns of
-/// queries and keys, M = ffn_width(), m = 2, or 3 of a gated MLP. They are two for the multiply and
-/// add of each weight of a matrix in forward and four in backward, and the same for the scores and
-/// sums of attention over all T positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked
-/// half is counted).
+/// Operations per token: three times those of forward (step_flops()), for backward makes two
+/// products of each. They are PaLM's formula (arXiv 2204.02311 appendix B): of GPT-2's and Llama's
+/// parts 6 (L (C (Q + 2 K) + Q C + m C M) + V C) + 12 L T Q, with Q and K columns of queries and
+/// keys, M = ffn_width(), m = 2, or 3 of a gated MLP. Of experts those count that a token goes
+/// through.
 double transformer_flops_per_token(const Options& options, std::size_t vocab_size);
-/// Operations that the hardware does: with R blocks that recompute
-/// (R - 1) (2 (C (Q + 2 K) + Q C + (m - 1) C M) + 4 T Q) more than transformer_flops_per_token().
-/// They are two for each weight of a block's products but its last, and attention's forward, in all
-/// of the blocks but the last.
+/// Operations that the hardware does: with R blocks that recompute, the forward of R - 1 of them
+/// again, but for the steps that end a block: of those parts
+/// 2 (C (Q + 2 K) + Q C + (m - 1) C M) + 4 T Q each.
 double transformer_hardware_flops_per_token(const Options& options, std::size_t vocab_size);
 
 /// Operations of each layer of transformer_layers().

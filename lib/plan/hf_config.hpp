@@ -1,10 +1,9 @@
-// A model in a configuration of Hugging Face's transformers (config.json) as a GPT of this suite
-// with as many parameters.
+// A model in a configuration of Hugging Face's transformers (config.json), to be planned with its
+// own units.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "lib/model/options.hpp"
@@ -16,21 +15,27 @@ namespace zeropp::plan {
 inline constexpr std::size_t kLongestUnasked = 8192;
 
 struct HfModel {
-  model::Options model;
-  std::size_t parameters = 0;  ///< of the file's model; those of `model` are within 1 % of them
-  std::string dtype = {};      ///< of the file's weights, "bfloat16"; empty: it does not say
-  std::string note = {};       ///< one line: the model, and the GPT that is planned in its place
-  std::string warning = {};    ///< one line about a count that may be wrong; else empty
+  std::string file = {};        ///< as messages name it
+  std::string type = {};        ///< model_type; empty: the file has none
+  model::Options model = {};    ///< sequences of kLongestUnasked tokens at most
+  std::size_t positions = 0;    ///< tokens of the longest sequence
+  bool is_part = false;         ///< of a model with towers of images or sound
+  std::string planned_as = {};  ///< the type whose parts it has
+  bool known = true;            ///< whether that is its own type
+  std::string dtype = {};       ///< of the file's weights, "bfloat16"; empty: it does not say
 };
 
-/// `seq_length`: tokens of a sequence; where nobody gave them, the model's, kLongestUnasked at
-/// most. Throws Error(io) when the file cannot be read, Error(usage), one line with the file, the
-/// key and the remedy, for malformed JSON, a missing key, a value that is no size, and a model that
-/// is no dense decoder.
-HfModel read_hf_config(const std::filesystem::path& path,
-                       std::optional<std::size_t> seq_length = std::nullopt);
+/// Throws Error(io) when the file cannot be read, Error(usage), one line with the file, the key and
+/// the remedy, for malformed JSON, a missing key, a value that is no size, and a model that is not
+/// planned (hf_shape.hpp).
+HfModel read_hf_config(const std::filesystem::path& path);
 /// Reads text; `name` stands for the file in messages.
-HfModel parse_hf_config(const std::string& text, const std::string& name,
-                        std::optional<std::size_t> seq_length = std::nullopt);
+HfModel parse_hf_config(const std::string& text, const std::string& name);
+
+/// One line: the file's model, its parameters and sizes, as `planned` has them after other options
+/// replaced some.
+std::string describe_hf_model(const HfModel& read, const model::Options& planned);
+/// One line about parameters that may be others than the model's; empty where they are not.
+std::string doubt_hf_model(const HfModel& read, const model::Options& planned);
 
 }  // namespace zeropp::plan

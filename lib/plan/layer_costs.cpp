@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "lib/base/error.hpp"
+#include "lib/model/steps.hpp"
 
 namespace zeropp::plan {
 
@@ -19,89 +21,115 @@ double squared_log(std::size_t a, std::size_t b) {
 class Transformer {
  public:
   Transformer(const model::Options& model, std::size_t micro_batch, Dtype compute, const Gpu& gpu)
-      : gpu_(gpu),
+      : model_(model),
+        gpu_(gpu),
         rows_(micro_batch * model.seq_length),
-        width_(model.hidden_size),
-        wide_(model::ffn_width(model)),
-        vocab_(model.vocab_size),
         bytes_(static_cast<double>(size_of(compute))),
-        attention_(nearest_attention(gpu, model.seq_length,
-                                     model.hidden_size / model.num_attention_heads)) {
-    // The masked half is not computed: 2 for multiply and add, 2 for scores and sums, 1/2.
-    attention_work_ = 2.0 * rows() * static_cast<double>(model.seq_length) * width();
-  }
+        attention_(nearest_attention(gpu, model.seq_length, model::head_width(model))) {}
 
   [[nodiscard]] LayerCost embedding() const {
-    // Rows of both tables in, their sum out; backward adds in fp32, read and written.
-    return {memory(3 * bytes_ * rows() * width()), memory((8 + bytes_) * rows() * width())};
+    // Rows of the tables in, their sum out; backward adds in fp32, read and written.
+    const double tables = model::parts_of(model_).position_rows > 0 ? 2 : 1;
+    const double width = static_cast<double>(model_.hidden_size);
+    LayerCost cost{memory((tables + 1) * bytes_ * rows() * width),
+                   memory((8 + bytes_) * rows() * width)};
+    for (const model::Step& step : model::embedding_steps(model_)) cost += of(step);
+    return cost;
   }
 
-  /// `again`: backward fills a block's activations first, all but its last product's output.
-  [[nodiscard]] LayerCost block(bool again) const {
-    const double filled = product_forward(width_, 3 * width_) + product_forward(width_, width_) +
-                          product_forward(width_, wide_) + attention_work_ / attention_.forward +
-                          2 * layernorm_forward();
-    const double backward = product_backward(width_, 3 * width_) +
-                            product_backward(width_, width_) + product_backward(width_, wide_) +
-                            product_backward(wide_, width_) +
-                            2.5 * attention_work_ / attention_.backward + 2 * layernorm_backward();
-    return in_step({filled + product_forward(wide_, width_), backward + (again ? filled : 0)});
+  /// `again`: backward makes a block's activations first, but for what ends the block.
+  [[nodiscard]] LayerCost block(const std::vector<model::Step>& steps, bool again) const {
+    LayerCost cost;
+    for (const model::Step& step : steps) {
+      const LayerCost own = of(step);
+      cost += own;
+      if (again && !step.ends) cost.backward += own.forward;
+    }
+    return in_step(cost);
   }
 
   /// Mean rest, in seconds, of what a kernel finds when it comes at any time: sum d^2 / (2 sum d)
-  /// over the products of a block, forward and backward, of d seconds each.
+  /// over the products of blocks, forward and backward, of d seconds each.
   [[nodiscard]] double product_rest() const {
     double sum = 0;
     double squares = 0;
-    const auto add = [&](double seconds, double kernels) {
-      sum += seconds;
-      squares += seconds * seconds / kernels;
-    };
-    for (const auto& [in, out] : {std::pair{width_, 3 * width_}, std::pair{width_, width_},
-                                  std::pair{width_, wide_}, std::pair{wide_, width_}}) {
-      add(product_forward(in, out), 1);
-      add(product_backward(in, out), 2);
+    for (const model::BlockKind& kind : model::block_kinds(model_)) {
+      const double share =
+          static_cast<double>(kind.blocks) / static_cast<double>(model_.num_layers);
+      for (const model::Step& step : kind.steps) {
+        if (step.kind != model::StepKind::product) continue;
+        const LayerCost cost = of(step);
+        sum += share * (cost.forward + cost.backward);
+        // Two products in backward.
+        squares += share * (cost.forward * cost.forward + cost.backward * cost.backward / 2);
+      }
     }
     return squares / (2 * sum) / gpu_.step_share;
   }
 
   [[nodiscard]] LayerCost head() const {
-    const double logits = rows() * static_cast<double>(vocab_);
+    const double logits = rows() * static_cast<double>(model_.vocab_size);
+    LayerCost cost = of({.in = model::table_width(model_), .out = model_.vocab_size});
+    for (const model::Step& step : model::head_steps(model_)) cost += of(step);
     // Losses and their gradients in one pass over the logits, which are read and written.
-    return in_step(
-        {product_forward(width_, vocab_) + layernorm_forward() + memory(2 * bytes_ * logits),
-         product_backward(width_, vocab_) + layernorm_backward()});
+    cost.forward += memory(2 * bytes_ * logits);
+    return in_step(cost);
   }
 
  private:
   [[nodiscard]] double rows() const { return static_cast<double>(rows_); }
-  [[nodiscard]] double width() const { return static_cast<double>(width_); }
   [[nodiscard]] double memory(double bytes) const { return bytes / gpu_.memory_rate; }
-  [[nodiscard]] double layernorm_forward() const { return memory(2 * bytes_ * rows() * width()); }
-  /// Input, the gradient, the one that is added to, and the result.
-  [[nodiscard]] double layernorm_backward() const { return memory(4 * bytes_ * rows() * width()); }
-  [[nodiscard]] double work(std::size_t in, std::size_t out) const {
-    return 2.0 * rows() * static_cast<double>(in) * static_cast<double>(out);
+  /// Time of so many values of each row.
+  [[nodiscard]] double columns(std::size_t count) const {
+    return memory(bytes_ * rows() * static_cast<double>(count));
   }
-  [[nodiscard]] double product_forward(std::size_t in, std::size_t out) const {
-    return work(in, out) / nearest_product(gpu_, rows_, in, out).forward;
+
+  [[nodiscard]] LayerCost of(const model::Step& step) const {
+    using Kind = model::StepKind;
+    switch (step.kind) {
+      case Kind::product:
+        return product(step);
+      case Kind::attention: {
+        // The masked half is not computed; backward has five products where forward has two.
+        const double work = rows() * model::step_flops(step, model_) / 2;
+        return {work / attention_.forward, 2.5 * work / attention_.backward};
+      }
+      case Kind::norm:
+        // Backward reads input, gradient and the one that is added to, and writes that.
+        return {columns(2 * step.out), columns(4 * step.out)};
+      case Kind::activation:
+        // A plain one is part of its product.
+        if (step.in == step.out) return {};
+        return {columns(step.uses * (step.in + step.out)),
+                columns(step.uses * (2 * step.in + step.out))};
+      case Kind::move:
+        break;
+    }
+    return {columns(step.in + step.out), columns(step.in + step.out)};
   }
-  [[nodiscard]] double product_backward(std::size_t in, std::size_t out) const {
-    return 2 * work(in, out) / nearest_product(gpu_, rows_, in, out).backward;
+
+  /// Experts share the rows, and are read whole however few these are.
+  [[nodiscard]] LayerCost product(const model::Step& step) const {
+    const double work = rows() * model::step_flops(step, model_);
+    const std::size_t of_each = std::max<std::size_t>(1, rows_ * step.uses / step.copies);
+    const ProductRate& rate = nearest_product(gpu_, of_each, step.in, step.out);
+    LayerCost cost{work / rate.forward, 2 * work / rate.backward};
+    if (step.copies == 1) return cost;
+    const double read = memory(bytes_ * static_cast<double>(step.copies) *
+                               static_cast<double>(step.in) * static_cast<double>(step.out));
+    return {std::max(cost.forward, read), std::max(cost.backward, 2 * read)};
   }
+
   [[nodiscard]] LayerCost in_step(const LayerCost& alone) const {
     return {alone.forward / gpu_.step_share + gpu_.layer_gap,
             alone.backward / gpu_.step_share + gpu_.layer_gap};
   }
 
+  const model::Options& model_;
   const Gpu& gpu_;
   std::size_t rows_;
-  std::size_t width_;
-  std::size_t wide_;
-  std::size_t vocab_;
   double bytes_;
   const AttentionRate& attention_;
-  double attention_work_;
 };
 
 }  // namespace
@@ -129,14 +157,23 @@ std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micr
                             model.name));
   }
   const Transformer transformer(model, micro_batch, compute, gpu);
-  const LayerCost kept = transformer.block(false);
-  const LayerCost filled_again = transformer.block(true);
+  struct Costs {
+    LayerCost kept;
+    LayerCost filled_again;
+  };
+  std::array<Costs, 2> of_kind;  // dense, with experts
+  for (const model::BlockKind& kind : model::block_kinds(model)) {
+    of_kind.at(kind.experts ? 1 : 0) = {transformer.block(kind.steps, false),
+                                        transformer.block(kind.steps, true)};
+  }
+  const model::Parts parts = model::parts_of(model);
   std::vector<LayerCost> costs = {transformer.embedding()};
   for (std::size_t block = 0; block < model.num_layers; ++block) {
     // The block that ran forward last of those that recompute still has its activations.
     const bool again =
         model::recomputes(model, block) && block + model.recompute_interval < model.num_layers;
-    costs.push_back(again ? filled_again : kept);
+    const Costs& own = of_kind.at(model::has_experts(parts, block) ? 1 : 0);
+    costs.push_back(again ? own.filled_again : own.kept);
   }
   costs.push_back(transformer.head());
   return costs;

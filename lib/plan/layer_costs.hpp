@@ -15,6 +15,12 @@ namespace zeropp::plan {
 struct LayerCost {
   double forward = 0;
   double backward = 0;
+
+  LayerCost& operator+=(const LayerCost& other) {
+    forward += other.forward;
+    backward += other.backward;
+    return *this;
+  }
 };
 
 /// Rates of a GPU that apply to a product [rows, in] x [out, in]: those of the row with the nearest

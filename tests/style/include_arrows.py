@@ -68,7 +68,7 @@ HEADERS = {
     "lib/zero/plan": [r"lib/comm/(shape|traffic)\.hpp", r"lib/collective/(description|plan|traits)\.hpp"],
     "lib/plan": [r"lib/comm/(options|shape|topology|traffic)\.hpp",
                  r"lib/collective/(chunks|description|plan)\.hpp",
-                 r"lib/model/(description|options|transformer_units)\.hpp", r"kernels/nn/(nn_sizes|cuda_sizes)\.hpp"],
+                 r"lib/model/(description|options|parts|steps|transformer_units)\.hpp", r"kernels/nn/(nn_sizes|cuda_sizes)\.hpp"],
     "lib/config": [r"(lib|kernels)/\w+(/\w+)?/options\.hpp", r"kernels/codec/spec\.hpp",
                    r"kernels/core/enum_names\.hpp",
                    r"lib/collective/traits\.hpp"],
