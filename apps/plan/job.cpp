@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "lib/app/registries.hpp"
 #include "lib/base/error.hpp"
@@ -79,9 +80,14 @@ void take_model(Job& job, const std::vector<config::Option>& given) {
     return take_sizes(model, plan::model_preset(job.model_preset), given);
   const plan::HfModel read = plan::read_hf_config(job.hf_config);
   take_sizes(model, read.model, given);
-  model.name = read.model.name;
+  const std::string asked = std::exchange(model.name, read.model.name);
   model.parts = read.model.parts;
   plan::take_trainers(model);
+  if (config::is_given(given, "zeropp.model.name") && asked != model.name) {
+    log::warn(fmt::format("--hf-config {} says which blocks are planned: --model {} is left out of "
+                          "account",
+                          job.hf_config, asked));
+  }
   job.hf_dtype = read.dtype;
   log::info(plan::describe_hf_model(read, model));
   const std::string doubt = plan::doubt_hf_model(read, model);

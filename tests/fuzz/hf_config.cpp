@@ -10,10 +10,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const model::Options& model = read.model;
     if (model.num_layers == 0 || model.hidden_size == 0 || model.num_attention_heads == 0 ||
         model.seq_length == 0 || model.vocab_size == 0) {
-      test::fuzz_failure("a size of 0: " + read.note);
+      test::fuzz_failure("a size of 0: " + read.type);
     }
-    if ((read.note + read.warning).find('\n') != std::string::npos) {
-      test::fuzz_failure("a note is not one line: " + read.note);
+    const std::string told = describe_hf_model(read, model) + doubt_hf_model(read, model);
+    if (told.find('\n') != std::string::npos) {
+      test::fuzz_failure("a note is not one line: " + told);
     }
   });
   return 0;

@@ -261,6 +261,48 @@ TEST(PlanCosts, LayersTakeTheirOperationsAndBytes) {
   EXPECT_THROW(layer_costs(other, 1, Dtype::bf16, gpu), Error);
 }
 
+TEST(PlanCosts, LayersOfOtherPartsTakeTheirs) {
+  const Gpu gpu = round_numbers(4).gpu;
+  const double rows = 2 * 1024;
+  const double hidden = 512;
+  const double queries = 4 * 64;
+  const double keys = 2 * 64;
+  const double wide = 1024;
+  const auto moved = [&](double columns) { return 2 * rows * columns / 1e12; };
+  const auto product = [&](double in, double out) { return 2 * rows * in * out / 1e14; };
+  model::Options llama = costed_gpt();
+  llama.name = "llama";
+  llama.hidden_size = 512;
+  llama.num_attention_heads = 4;
+  llama.num_key_value_heads = 2;
+  llama.head_dim = 64;
+  llama.seq_length = 1024;
+  llama.ffn_hidden_size = 1024;
+  const auto dense = layer_costs(llama, 2, Dtype::bf16, gpu);
+  // Norms, rotary positions, attention's lower half, and the gate are not matrices.
+  const double attention = 2 * rows * 1024 * queries / 1e13;
+  const double rest = moved(2 * 2 * hidden + 2 * (queries + keys)) + attention +
+                      product(hidden, queries + 2 * keys) + product(queries, hidden);
+  const double mlp = product(hidden, 2 * wide) + moved(3 * wide) + product(wide, hidden);
+  EXPECT_NEAR(dense[1].forward, rest + mlp, 1e-12);
+  EXPECT_NEAR(dense[0].forward, moved(2 * hidden), 1e-15);  // one table
+
+  // Two of 64 experts, in the second block alone: rows of two, and the matrices of all are read.
+  model::Options mixed = llama;
+  mixed.parts = model::parts_of(llama);
+  mixed.parts->experts = {.count = 64, .per_token = 2, .width = 1024, .first = 1};
+  const auto costs = layer_costs(mixed, 2, Dtype::bf16, gpu);
+  EXPECT_EQ(costs[1].forward, dense[1].forward);
+  const auto experts = [&](double in, double out) {
+    return std::max(2 * product(in, out), 64 * 2 * in * out / 1e12);
+  };
+  EXPECT_GT(experts(hidden, wide), 2 * product(hidden, wide)) << "reading binds here";
+  EXPECT_NEAR(costs[2].forward,
+              rest + product(hidden, 64) + moved(3 * hidden) + experts(hidden, 2 * wide) +
+                  moved(2 * 3 * wide) + experts(wide, hidden) + moved(3 * hidden),
+              1e-12);
+}
+
 TEST(PlanCosts, InputsAreCopiedBesideTheirBlocks) {
   const Gpu gpu = round_numbers(4).gpu;
   model::Options model = costed_gpt();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -375,11 +376,17 @@ TEST(PlannedRun, RefusesToKeepImagesThatNobodyEncodes) {
 
 TEST(Description, IsTheModel) {
   for (const std::string_view name : model::model_names()) {
-    for (const auto& [interval, mlp_width] :
-         {std::pair{0U, 0U}, {1U, 0U}, {2U, 0U}, {0U, 100U}, {2U, 700U}}) {
+    for (const auto& [interval, ffn, kv_heads, head_dim] : {std::array{0U, 0U, 0U, 0U},
+                                                            {1U, 0U, 0U, 0U},
+                                                            {2U, 0U, 2U, 0U},
+                                                            {0U, 100U, 1U, 0U},
+                                                            {2U, 700U, 0U, 24U},
+                                                            {1U, 32U, 2U, 40U}}) {
       model::Options options{.name = std::string(name),
                              .num_layers = 6,
-                             .mlp_width = mlp_width,
+                             .num_key_value_heads = kv_heads,
+                             .head_dim = head_dim,
+                             .ffn_hidden_size = ffn,
                              .recompute_activations = interval > 0,
                              .recompute_interval = std::max<std::size_t>(1, interval),
                              .cpu_checkpointing = true};

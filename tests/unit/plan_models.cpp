@@ -8,6 +8,7 @@
 #include "lib/base/error.hpp"
 #include "lib/model/transformer_units.hpp"
 #include "lib/plan/hf_config.hpp"
+#include "lib/plan/hf_shape.hpp"
 #include "lib/plan/model_presets.hpp"
 
 namespace zeropp::plan {
@@ -50,7 +51,8 @@ json llama() {
 
 std::string told(const json& object) {
   try {
-    return parse_hf_config(object.dump(), "config.json").note;
+    const HfModel read = parse_hf_config(object.dump(), "config.json");
+    return describe_hf_model(read, read.model);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
     return error.what();
@@ -75,31 +77,39 @@ TEST(PlanModels, PresetsHaveTheirParameters) {
 }
 
 TEST(PlanModels, KeysOfGpt2) {
-  const HfModel read = parse_hf_config(gpt2().dump(), "config.json");
+  HfModel read = parse_hf_config(gpt2().dump(), "config.json");
   EXPECT_EQ(parameters_of(read.model), 124439808U);  // published
-  EXPECT_EQ(read.parameters, 124439808U);
   EXPECT_EQ(read.model.num_layers, model_preset("gpt2-124m").num_layers);
-  EXPECT_EQ(model::mlp_width(read.model), 4 * 768U);
+  EXPECT_EQ(model::ffn_width(read.model), 4 * 768U);
   EXPECT_TRUE(read.model.tied_head);
-  EXPECT_NE(read.note.find("with as many (+0.000 %)"), std::string::npos) << read.note;
+  take_trainers(read.model);
+  EXPECT_EQ(read.model.name, "gpt");
+  EXPECT_FALSE(read.model.parts);
+  // A table of positions for longer sequences than are trained.
+  HfModel shorter = parse_hf_config(gpt2().dump(), "config.json");
+  shorter.model.seq_length = 512;
+  take_trainers(shorter.model);
+  EXPECT_TRUE(shorter.model.parts);
+  EXPECT_EQ(parameters_of(shorter.model), 124439808U);
 }
 
 TEST(PlanModels, KeysOfLlama) {
-  const HfModel read = parse_hf_config(llama().dump(), "config.json");
+  HfModel read = parse_hf_config(llama().dump(), "config.json");
   EXPECT_EQ(read.model.num_layers, 32U);
   EXPECT_EQ(read.model.hidden_size, 4096U);
   EXPECT_EQ(read.model.num_attention_heads, 32U);
+  EXPECT_EQ(read.model.num_key_value_heads, 8U);
   EXPECT_EQ(read.model.seq_length, 8192U);
   EXPECT_EQ(read.model.vocab_size, 128256U);
+  EXPECT_EQ(read.model.ffn_hidden_size, 14336U);
   EXPECT_FALSE(read.model.tied_head);
-  EXPECT_EQ(read.parameters, 8030261248U);  // published
-  EXPECT_NEAR(static_cast<double>(parameters_of(read.model)) / 8030261248.0, 1, 1e-4);
-  // 3 x 14336 instead of 2 x 14336, except for grouped heads and the table of positions.
-  EXPECT_NEAR(static_cast<double>(read.model.mlp_width) / (1.5 * 14336), 1, 0.2);
-  for (const char* part :
-       {"32 layers x 4096", "a gated one of 14336, with 8 key-value heads and heads of 128",
-        "no model_type, counted as llama"}) {
-    EXPECT_NE(read.note.find(part), std::string::npos) << read.note;
+  EXPECT_EQ(parameters_of(read.model), 8030261248U);  // published
+  take_trainers(read.model);
+  EXPECT_EQ(read.model.name, "llama");
+  EXPECT_EQ(parameters_of(read.model), 8030261248U);
+  for (const char* part : {"32 layers x 4096, 32 heads of 128 with 8 key-value heads",
+                           "gated MLP of 14336", "no model_type, planned as llama"}) {
+    EXPECT_NE(told(llama()).find(part), std::string::npos) << told(llama());
   }
 }
 
@@ -112,19 +122,26 @@ TEST(PlanModels, DefaultsOfAClassAreTaken) {
                           {"intermediate_size", 10240},
                           {"num_hidden_layers", 34}}}};
   const HfModel read = parse_hf_config(wrapped.dump(), "config.json");
-  EXPECT_EQ(read.parameters, 3880263168U);
+  EXPECT_EQ(parameters_of(read.model), 3880263168U);
   EXPECT_EQ(read.model.vocab_size, 262208U);
   EXPECT_EQ(read.model.seq_length, kLongestUnasked);
+  EXPECT_EQ(read.positions, 131072U);
   EXPECT_TRUE(read.model.tied_head);
-  EXPECT_EQ(parse_hf_config(wrapped.dump(), "config.json", 512).model.seq_length, 512U);
 }
 
-TEST(PlanModels, HeadsDivideTheWidth) {
-  json odd = llama();
-  odd["num_attention_heads"] = 48;
-  odd["num_key_value_heads"] = 48;
-  odd["head_dim"] = 128;
-  EXPECT_EQ(parse_hf_config(odd.dump(), "config.json").model.num_attention_heads, 32U);
+TEST(PlanModels, ExpertsAreCountedAndThoseOfOneTokenToo) {
+  json mixed = llama();
+  mixed["model_type"] = "mixtral";
+  mixed["num_local_experts"] = 8;
+  mixed["num_experts_per_tok"] = 2;
+  const model::Options model = parse_hf_config(mixed.dump(), "config.json").model;
+  const std::size_t expert = 3 * std::size_t{4096} * 14336;
+  const std::size_t router = 8 * std::size_t{4096};
+  const std::size_t rest = 8030261248 - 32 * expert + 32 * router;
+  const model::ParameterCount count = model::transformer_parameters(model, model.vocab_size);
+  EXPECT_EQ(count.all, rest + 32 * 8 * expert);
+  EXPECT_EQ(count.all, parameters_of(model));
+  EXPECT_EQ(count.active, rest + 32 * 2 * expert);
 }
 
 TEST(PlanModels, WhatCannotBePlannedIsRefused) {
@@ -135,13 +152,16 @@ TEST(PlanModels, WhatCannotBePlannedIsRefused) {
   };
   EXPECT_NE(told(json::object()).find("hidden_size or n_embd or n_embed or d_model is missing"),
             std::string::npos);
-  expect(gpt2(), "n_head", nullptr, "n_head or n_heads or num_heads is missing");
+  expect(gpt2(), "n_head", nullptr, "num_heads or attention_heads is missing");
   expect(gpt2(), "n_layer", 0, "n_layer must be a whole number");
   expect(llama(), "vocab_size", "many", "vocab_size must be a whole number");
   expect(llama(), "num_hidden_layers", 2.5, "num_hidden_layers must be a whole number");
-  expect(llama(), "num_local_experts", 8, "a mixture of experts is not planned");
+  expect(llama(), "num_local_experts", 8,
+         "a mixture of experts of an unknown model_type is not planned");
   expect(llama(), "head_dim", 64, "heads of 64");
-  expect(llama(), "intermediate_size", 1, "no GPT of 32 layers x 4096 has about the");
+  json mixed = llama();
+  mixed["model_type"] = "mixtral";
+  expect(mixed, "num_experts_per_tok", 0, "a token goes through 0 of 8 experts");
   json huge = llama();
   huge["num_hidden_layers"] = 2147483647;
   expect(huge, "hidden_size", 2147483640, "more parameters than can be counted");

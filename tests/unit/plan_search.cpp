@@ -360,7 +360,7 @@ SearchSpace some_of(SearchSpace space, std::mt19937& generator) {
 
 config::TrainConfig some_base(std::mt19937& generator, const comm::Topology& topology) {
   config::TrainConfig config = base();
-  config.model.name = one_of<std::string>(generator, {"gpt", "encoder"});
+  config.model.name = one_of<std::string>(generator, {"gpt", "llama"});
   config.model.hidden_size = one_of<std::size_t>(generator, {96, 256});
   config.model.vocab_size = one_of<std::size_t>(generator, {0, kSearchedVocab});
   config.zero.reduce_bucket_size = one_of<std::size_t>(generator, {100'000, 10'000'000});
