@@ -53,10 +53,12 @@ plan::SavingsConfig config_of(const py::dict& given) {
           as<bool, py::bool_>("config's weight_differences", value, "True or False");
     } else if (name == "weight_difference_codec") {
       config.differences = codec();
+    } else if (name == "exact_planned_bits") {
+      config.exact_bits = as<double, py::float_>("config's exact_planned_bits", value, "float");
     } else {
       throw py::value_error("config has the unknown key '" + name +
                             "': its keys are weight_codec, gradient_codec, hpz, "
-                            "weight_differences, weight_difference_codec");
+                            "weight_differences, weight_difference_codec, exact_planned_bits");
     }
   }
   // As the command refuses them: one of the two codecs is not counted with.

@@ -1,5 +1,5 @@
-// zpp_plan compare: what each part of ZeRO++, weight differences and hybrid sharding save of a step
-// of ZeRO-3, and whether that pays.
+// zpp_plan compare: what each part of ZeRO++, weight differences, hybrid sharding and lower stages
+// save of a step of ZeRO-3, and whether that pays.
 #include <fmt/format.h>
 
 #include "apps/plan/commands.hpp"
@@ -66,10 +66,11 @@ int run_compare(int argc, char** argv) {
   app.run_alone = [&](const app::Call& call) {
     const app::OutputLock lock = app::preflight_outputs(call);
     const plan::Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
-    const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
-    std::string text =
-        to_text(made, {variants.features.back(), topology, cluster, asked.gain,
-                       asked.memory_limit * kGibibyte, is_of_deepspeed(call.options())});
+    const double memory = asked.memory_limit * kGibibyte;
+    const Comparison made =
+        compare(variants, topology, cluster, asked.on.job.step, asked.gain, memory);
+    std::string text = to_text(
+        made, {variants, topology, cluster, asked.gain, memory, is_of_deepspeed(call.options())});
     text += assumptions_text(asked.on.job, call.options());
     text += limits_text(planned(variants.features.front(), topology, asked.on.job.step), "ZeRO-3",
                         call.options());

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "apps/plan/byte_unit.hpp"
+#include "apps/plan/flags_text.hpp"
 #include "apps/plan/rates_text.hpp"
+#include "apps/plan/recipe.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan_app {
@@ -17,19 +19,21 @@ namespace {
 using trace::column;
 
 std::string shown_name(const std::string& feature, const Compared& about) {
-  if (feature == kFeatures.front().name) return "ZeRO-3";
+  if (feature == kFeatures.front().name) return "ZeRO-3/FSDP2";
   if (feature == kHybrids.front().name) return "hybrid";
   if (feature == kHybrids.back().name) return "hybrid +qgZ";
   if (feature == kDifferences) return "+differences";
   if (feature == kExact) {  // with the bits that are assumed
-    return fmt::format("+exact ({:g})", about.all.zero.weight_differences.planned_bits);
+    return fmt::format("+exact ({:g})", about.all().zero.weight_differences.planned_bits);
   }
+  if (feature == kExactInt8) return "+exact +int8";
+  if (is_lower_stage(feature)) return feature;
   if (feature != kFeatures.back().name) return "+" + feature;
-  return about.all.zero.weight_differences.enabled ? "+differences" : "ZeRO++ (all)";
+  return about.all().zero.weight_differences.enabled ? "+differences" : "ZeRO++ (all)";
 }
 
 std::string head_of(const Comparison& comparison, const Compared& about) {
-  const config::TrainConfig& config = about.all;
+  const config::TrainConfig& config = about.all();
   std::string text = fmt::format(
       "{}: {} of {:.3g} billion parameters in {}, {:.0f} tokens per step in {} micro-step{}\n"
       "activations: {}\n",
@@ -55,7 +59,7 @@ std::string table_of(const Comparison& comparison, const Compared& about) {
   const ByteUnit held =
       binary_unit(static_cast<double>(std::ranges::max(rows, {}, &ComparedRow::memory).memory));
   const bool timed = about.cluster != nullptr;
-  const bool in_turn = timed && about.all.gradient_accumulation_steps > 1;
+  const bool in_turn = timed && about.all().gradient_accumulation_steps > 1;
   std::vector<std::string> header{"step of", fmt::format("{} out of a node", sent.name), "factor",
                                   fmt::format("{} per GPU", held.name)};
   if (about.memory > 0) header.push_back(fmt::format("{} left", held.name));
@@ -87,29 +91,66 @@ std::string table_of(const Comparison& comparison, const Compared& about) {
   return table.str();
 }
 
-/// The fastest row that fits and, of a job of DeepSpeed's, that a release of it runs.
-std::string fastest_line(const Comparison& comparison, const Compared& about) {
+/// Whether training gets the weights and gradients that it has with ZeRO-3, but for rounding.
+bool is_lossless(const zero::Options& zero) {
+  const bool differences = zero.weight_differences.enabled && !zero.weight_differences.exact;
+  return !zero.quantized_weights && !zero.quantized_gradients && !differences;
+}
+
+/// A row and how many times as fast as ZeRO-3 it is for the job.
+struct Fast {
+  const ComparedRow* row = nullptr;
+  double speedup = 0;
+};
+
+/// What to write for that row: for the program that runs the job, and for others.
+std::string recipe_text(const ComparedRow& row, const Compared& about) {
+  const config::TrainConfig& config = config_of(about.variants, row.feature);
+  const Recipe recipe = recipe_of(config, about.topology.node_count, about.topology.ranks_per_node);
+  std::string text;
+  const auto add = [&](std::string_view where, const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      text += fmt::format("  {:10}  {}\n", &line == &lines.front() ? where : "", line);
+    }
+  };
+  if (row.deepspeed.in != config::RunsIn::none) add("DeepSpeed", recipe.deepspeed);
+  add("FSDP2", recipe.fsdp2);
+  add("accelerate", recipe.accelerate);
+  add("torchtitan", recipe.torchtitan);
+  add("zpp_train", {flags_text(config, {}, true)});
+  return text;
+}
+
+/// The fastest row that fits and, of a job of DeepSpeed's, that a release of it runs; the fastest
+/// of those without a lossy codec; and how to turn the first on.
+std::string advice(const Comparison& comparison, const Compared& about) {
   const std::string which =
       about.of_deepspeed ? "that fits and a release of DeepSpeed runs" : "that fits";
   const std::vector<ComparedRow> rows = all_rows(comparison);
-  const ComparedRow* fastest = nullptr;
-  double most = 0;
+  Fast fastest;
+  Fast lossless;
   for (const ComparedRow& row : rows) {
     if (about.memory > 0 && static_cast<double>(row.memory) > about.memory) continue;
     const InTurnRow* const there = in_turn_of(comparison, row.feature);
     if (about.of_deepspeed && (there == nullptr || !row.deepspeed.is_released())) continue;
     const double speedup = about.of_deepspeed ? there->speedup : row.speedup;
-    if (fastest != nullptr && speedup <= most) continue;
-    fastest = &row;
-    most = speedup;
+    if (speedup > fastest.speedup) fastest = {&row, speedup};
+    if (speedup > lossless.speedup && is_lossless(config_of(about.variants, row.feature).zero)) {
+      lossless = {&row, speedup};
+    }
   }
-  if (fastest == nullptr) return "No row fits: zpp_plan search finds what does.\n";
-  if (most * (1 - about.gain) <= 1) {
+  if (fastest.row == nullptr) return "No row fits: zpp_plan search finds what does.\n";
+  if (fastest.speedup * (1 - about.gain) <= 1) {
     return fmt::format("No row {} makes a step {:g} % shorter (--gain).\n", which,
                        100 * about.gain);
   }
-  return fmt::format("The fastest row {} is {}: {:.2f} times as fast as ZeRO-3.\n", which,
-                     shown_name(fastest->feature, about), most);
+  std::string text = fmt::format("The fastest row {} is {}: {:.2f} times as fast as ZeRO-3", which,
+                                 shown_name(fastest.row->feature, about), fastest.speedup);
+  if (lossless.row != nullptr && lossless.row != fastest.row) {
+    text += fmt::format(".\nWithout lossy codecs it is {}: {:.2f} times",
+                        shown_name(lossless.row->feature, about), lossless.speedup);
+  }
+  return text + ".\n" + recipe_text(*fastest.row, about);
 }
 
 }  // namespace
@@ -118,7 +159,7 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   std::string text =
       fmt::format("{}\n{}\n", head_of(comparison, about), table_of(comparison, about));
   text += about.cluster != nullptr
-              ? fastest_line(comparison, about)
+              ? advice(comparison, about)
               : "For step times add --gpu h100 --node-gbit 400, or --cluster FILE.\n";
   text +=
       "Column DeepSpeed: the release from which on it runs the row: "
@@ -141,7 +182,8 @@ trace::Document to_document(const Comparison& comparison, const trace::TraceData
        {},
        {column("feature", "",
                "Part of ZeRO++ that is on; none: ZeRO-3; all+differences: with weight differences; "
-               "hpZ+qgZ+exact: with exact ones; hybrid: sharding inside nodes",
+               "hpZ+qgZ+exact: with exact ones; hybrid: sharding inside nodes; stage 2, stage 1: "
+               "of ZeRO",
                rows, &ComparedRow::feature),
         column("bytes_out_of_node", "bytes", "That leave one node in a step", rows,
                &ComparedRow::out_of_node),

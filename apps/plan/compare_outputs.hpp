@@ -10,16 +10,19 @@ namespace zeropp::plan_app {
 
 /// Facts, beside the comparison, that the text says.
 struct Compared {
-  const config::TrainConfig& all;  ///< with all parts on
+  const Variants& variants;
   const comm::Topology& topology;
   const plan::Cluster* cluster;  ///< null where no rates are known
   double gain;
   double memory;      ///< bytes that a rank may take; 0 where nobody says
   bool of_deepspeed;  ///< DeepSpeed runs the job: is_of_deepspeed()
+
+  /// With all parts on.
+  [[nodiscard]] const config::TrainConfig& all() const { return variants.features.back(); }
 };
 
-/// The table and a few lines, the same for every job but for the first; at most 120 columns, where
-/// the cluster's name and source have no more.
+/// The table, a sentence about what to do, lines that do it, and where to read more; at most 120
+/// columns, where the cluster's name and source and the lines to paste have no more.
 std::string to_text(const Comparison& comparison, const Compared& about);
 
 /// Trace of a comparison. `head` is describe_run()'s, of the process that planned.

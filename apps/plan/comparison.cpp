@@ -77,11 +77,11 @@ PlannedVariants of_one_micro_step(Variants variants, const comm::Topology& topol
   return planned(variants, topology, step);
 }
 
-/// `hybrid` is null where hybrid sharding has no row. Its own row is of micro-steps in turn too: of
-/// them only the last sends between nodes.
+/// `others`: rows whose micro-steps run in turn in zeropp too, since they gather nothing between
+/// nodes that the next micro-step waits for.
 std::vector<InTurnRow> in_turn(const Variants& variants, const comm::Topology& topology,
                                std::size_t step, const plan::Cluster* cluster,
-                               const ComparedRow* hybrid) {
+                               const std::vector<ComparedRow>& others) {
   const std::size_t times = variants.vendors.gradient_accumulation_steps;
   const PlannedVariants one = of_one_micro_step(variants, topology, step);
   std::vector<InTurnRow> rows;
@@ -96,10 +96,10 @@ std::vector<InTurnRow> in_turn(const Variants& variants, const comm::Topology& t
     if (cluster == nullptr) continue;
     rows.back().seconds = plan::separate_micro_steps_seconds(one.features[i], times, *cluster);
   }
-  if (hybrid != nullptr) {
-    rows.push_back({.feature = hybrid->feature,
-                    .out_of_node = hybrid->out_of_node,
-                    .seconds = hybrid->seconds});
+  for (const ComparedRow& other : others) {
+    if (other.feature != kHybrids.front().name && !is_lower_stage(other.feature)) continue;
+    rows.push_back(
+        {.feature = other.feature, .out_of_node = other.out_of_node, .seconds = other.seconds});
   }
   InTurnRow& before = rows.front();
   if (cluster != nullptr) {
@@ -142,15 +142,10 @@ std::vector<ComparedRow> all_rows(const Comparison& comparison) {
   return rows;
 }
 
-const ComparedRow* other_row(const Comparison& comparison, std::string_view name) {
-  const auto found = std::ranges::find(comparison.others, name, &ComparedRow::feature);
-  return found == comparison.others.end() ? nullptr : &*found;
-}
-
 Comparison compare(const Variants& variants, const comm::Topology& topology,
-                   const plan::Cluster* cluster, std::size_t step, double gain) {
+                   const plan::Cluster* cluster, std::size_t step, double gain, double memory) {
   const PlannedVariants runs = planned(variants, topology, step);
-  const std::vector<plan::PlannedRun> others = planned_others(variants, topology);
+  std::vector<plan::PlannedRun> others;
   warn_of_hpz(runs.features.back());
   Comparison made;
   const std::uint64_t before = out_of_node(plan::estimate(runs.features.front()), topology);
@@ -160,13 +155,17 @@ Comparison compare(const Variants& variants, const comm::Topology& topology,
     made.tokens_per_step = told.tokens_per_step;
     made.rows.push_back(row_of(kFeatures[i].name, runs.features[i], told, before));
   }
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    made.others.push_back(
-        row_of(variants.others[i].name, others[i], plan::estimate(others[i]), before));
+  for (const Other& other : variants.others) {
+    plan::PlannedRun run = planned(other.config, topology, other.step);
+    const ComparedRow row = row_of(other.name, run, plan::estimate(run), before);
+    const bool fits = memory == 0 || static_cast<double>(row.memory) <= memory;
+    if (is_lower_stage(other.name) && !fits) continue;
+    made.others.push_back(row);
+    others.push_back(std::move(run));
   }
   made.refused = variants.refused;
   if (cluster != nullptr) add_times(made, runs, others, *cluster, gain);
-  made.in_turn = in_turn(variants, topology, step, cluster, other_row(made, kHybrids.front().name));
+  made.in_turn = in_turn(variants, topology, step, cluster, made.others);
   return made;
 }
 

@@ -19,7 +19,7 @@ inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Row of one feature, or of what is no part of ZeRO++. Times are kUnknown without a cluster.
 struct ComparedRow {
-  std::string feature;            ///< of kFeatures, kDifferences or of kHybrids
+  std::string feature;            ///< of kFeatures, or as of Other
   std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step
   double reduction = 1;           ///< bytes of ZeRO-3 over out_of_node
   std::uint64_t memory = 0;       ///< bytes of a rank on its device
@@ -35,7 +35,7 @@ struct ComparedRow {
 /// that the first makes serves the others. Times are by the cluster's engine, kUnknown without a
 /// cluster.
 struct InTurnRow {
-  std::string feature;            ///< of kFeatures, or the first of kHybrids
+  std::string feature;            ///< of kFeatures, the first of kHybrids, or of kLowerStages
   std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step
   double reduction = 1;           ///< bytes of ZeRO-3 over out_of_node
   double seconds = kUnknown;
@@ -48,17 +48,16 @@ struct Comparison {
   std::vector<ComparedRow> rows;    ///< in the order of kFeatures
   std::vector<ComparedRow> others;  ///< as of Variants
   std::vector<Refused> refused;     ///< as of Variants
-  /// In the order of kFeatures, then hybrid sharding if it has a row.
+  /// In the order of kFeatures, then hybrid sharding and lower stages that have a row.
   std::vector<InTurnRow> in_turn;
 };
 
 /// All rows, those of no part of ZeRO++ last.
 std::vector<ComparedRow> all_rows(const Comparison& comparison);
-/// The row of that name, or null.
-const ComparedRow* other_row(const Comparison& comparison, std::string_view name);
 
-/// Compares the variants. `cluster` is null where no rates are known. Throws Error.
+/// Compares the variants. `cluster` is null where no rates are known. `memory`: bytes that a rank
+/// may take, 0 where nobody says: lower stages that need more have no row. Throws Error.
 Comparison compare(const Variants& variants, const comm::Topology& topology,
-                   const plan::Cluster* cluster, std::size_t step, double gain);
+                   const plan::Cluster* cluster, std::size_t step, double gain, double memory);
 
 }  // namespace zeropp::plan_app

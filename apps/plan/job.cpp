@@ -84,9 +84,10 @@ void take_model(Job& job, const std::vector<config::Option>& given) {
   model.parts = read.model.parts;
   plan::take_trainers(model);
   if (config::is_given(given, "zeropp.model.name") && asked != model.name) {
-    log::warn(fmt::format("--hf-config {} says which blocks are planned: --model {} is left out of "
-                          "account",
-                          job.hf_config, asked));
+    log::warn(
+        fmt::format("--hf-config {} says which blocks are planned: --model {} is left out of "
+                    "account",
+                    job.hf_config, asked));
   }
   job.hf_dtype = read.dtype;
   log::info(plan::describe_hf_model(read, model));

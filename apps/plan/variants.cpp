@@ -19,6 +19,8 @@ constexpr std::array<std::string_view, 4> kTurned{
     "zero_optimization.zero_quantized_weights", "zero_optimization.zero_hpz_partition_size",
     "zero_optimization.zero_quantized_gradients", "zeropp.exact_differences"};
 
+const codec::CodecSpec kInt8{"int8", 256, {}};
+
 void warn_of_turned(const std::vector<config::Option>& given, std::string_view command) {
   std::vector<std::string> named;
   for (const config::Option& option : given) {
@@ -77,24 +79,50 @@ void add_others(Variants& made, const Job& job, bool exact_asked, const comm::To
       config::TrainConfig config = base;
       config.zero.quantized_weights = false;
       config.zero.weight_differences.enabled = config.zero.weight_differences.exact = true;
-      add(kExact, std::move(config));
+      add(kExact, config);
+      if (config::is_given(given, "zeropp.gradient_codec_intra") ||
+          config::is_given(given, "zeropp.gradient_codec_inter")) {
+        return;
+      }
+      config.zero.gradient_codec_intra = config.zero.gradient_codec_inter = kInt8;
+      add(kExactInt8, std::move(config));
     });
   }
-  if (topology.ranks_per_node == 1) return;
-  add_unless_refused(made, "hybrid", [&] {
-    for (const Hybrid& hybrid : kHybrids) {
-      config::TrainConfig config = base;
-      config.zero.quantized_weights = false;
-      config.zero.quantized_gradients = hybrid.qgz;
-      config.zero.hpz_partition_size = 1;
-      config.zero.weight_differences.enabled = false;
-      config.zero.shard_group_size = static_cast<std::size_t>(topology.ranks_per_node);
-      add(hybrid.name, std::move(config));
-    }
-  });
+  config::TrainConfig plain = base;
+  plain.zero.quantized_weights = plain.zero.quantized_gradients = false;
+  plain.zero.hpz_partition_size = 1;
+  plain.zero.weight_differences.enabled = false;
+  if (topology.ranks_per_node > 1) {
+    add_unless_refused(made, "hybrid", [&] {
+      for (const Hybrid& hybrid : kHybrids) {
+        config::TrainConfig config = plain;
+        config.zero.quantized_gradients = hybrid.qgz;
+        config.zero.shard_group_size = static_cast<std::size_t>(topology.ranks_per_node);
+        add(hybrid.name, std::move(config));
+      }
+    });
+  }
+  for (const LowerStage& lower : kLowerStages) {
+    add_unless_refused(made, lower.name, [&] {
+      config::TrainConfig config = plain;
+      config.zero.stage = lower.stage;
+      add(lower.name, std::move(config));
+    });
+  }
 }
 
 }  // namespace
+
+bool is_lower_stage(std::string_view name) {
+  return std::ranges::find(kLowerStages, name, &LowerStage::name) != kLowerStages.end();
+}
+
+const config::TrainConfig& config_of(const Variants& variants, std::string_view name) {
+  const auto other = std::ranges::find(variants.others, name, &Other::name);
+  if (other != variants.others.end()) return other->config;
+  const auto feature = std::ranges::find(kFeatures, name, &Feature::name);
+  return variants.features.at(static_cast<std::size_t>(feature - kFeatures.begin()));
+}
 
 config::Option gain_option(double& gain) {
   return {.path = "plan.gain",
@@ -153,15 +181,6 @@ PlannedVariants planned(const Variants& variants, const comm::Topology& topology
   }
   made.baselines.push_back(planned(variants.vendors, topology, step));
   made.baselines.push_back(planned(variants.features.front(), topology, step));
-  return made;
-}
-
-std::vector<plan::PlannedRun> planned_others(const Variants& variants,
-                                             const comm::Topology& topology) {
-  std::vector<plan::PlannedRun> made;
-  for (const Other& other : variants.others) {
-    made.push_back(planned(other.config, topology, other.step));
-  }
   return made;
 }
 

@@ -29,8 +29,9 @@ inline constexpr std::array<Feature, 7> kFeatures{{{"none", false, false, false}
 
 /// All parts of ZeRO++, with weight differences instead of weights.
 inline constexpr std::string_view kDifferences = "all+differences";
-/// hpZ and qgZ with exact weight differences.
+/// hpZ and qgZ with exact weight differences, and the same with gradients in 8 bits on both hops.
 inline constexpr std::string_view kExact = "hpZ+qgZ+exact";
+inline constexpr std::string_view kExactInt8 = "hpZ+qgZ+exact+int8";
 
 /// Hybrid sharding, which shards everything over the ranks of a node, without and with qgZ.
 struct Hybrid {
@@ -39,7 +40,17 @@ struct Hybrid {
 };
 inline constexpr std::array<Hybrid, 2> kHybrids{{{"hybrid", false}, {"hybrid+qgZ", true}}};
 
-/// A configuration that is no part of ZeRO++: kDifferences, kExact, or one of kHybrids.
+/// Stages that shard less, without parts of ZeRO++.
+struct LowerStage {
+  std::string_view name;
+  int stage;
+};
+inline constexpr std::array<LowerStage, 2> kLowerStages{{{"stage 2", 2}, {"stage 1", 1}}};
+/// Whether a row is of one of these.
+bool is_lower_stage(std::string_view name);
+
+/// A configuration that is no part of ZeRO++: kDifferences, kExact, kExactInt8, one of kHybrids or
+/// of kLowerStages.
 struct Other {
   std::string_view name;
   config::TrainConfig config;
@@ -56,14 +67,18 @@ struct Variants {
   /// Configurations in the order of kFeatures, resolved: the first is ZeRO-3.
   std::vector<config::TrainConfig> features;
   /// kDifferences, unless all parts have differences already; of 16-bit weights kExact, unless they
-  /// have and these were not asked for; then kHybrids in their order, unless a node has one rank;
-  /// without those that the trainer refuses.
+  /// have and these were not asked for, and kExactInt8, unless codecs of gradients are given; then
+  /// kHybrids in their order, unless a node has one rank, and kLowerStages; without those that the
+  /// trainer refuses.
   std::vector<Other> others;
   std::vector<Refused> refused;
   /// ZeRO-3 over the vendor's collectives, which are faster on fast links; of a deterministic job
   /// over its all-gather alone.
   config::TrainConfig vendors;
 };
+
+/// The configuration of a row.
+const config::TrainConfig& config_of(const Variants& variants, std::string_view name);
 
 /// --gain, which the commands share.
 config::Option gain_option(double& gain);
@@ -83,8 +98,5 @@ struct PlannedVariants {
   std::vector<plan::PlannedRun> baselines;  ///< the vendor's ZeRO-3, and the first of the features
 };
 PlannedVariants planned(const Variants& variants, const comm::Topology& topology, std::size_t step);
-/// The others, in their order.
-std::vector<plan::PlannedRun> planned_others(const Variants& variants,
-                                             const comm::Topology& topology);
 
 }  // namespace zeropp::plan_app

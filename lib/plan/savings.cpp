@@ -50,6 +50,11 @@ Savings savings(std::size_t model_params, std::size_t world_size, const SavingsC
         "weight_differences are added to the copies that hpz keeps in every node: count with hpz, "
         "or leave them out");
   }
+  if (config.exact_bits > 0 && (!config.weight_differences || baseline == Dtype::fp32)) {
+    refuse(
+        "exact_planned_bits are of weight_differences of 16-bit weights: count with "
+        "weight_differences and the baseline bf16 or fp16, or leave them out");
+  }
   const std::size_t part = (model_params + world_size - 1) / world_size;
   const auto pass = [&](const codec::CodecSpec& spec) {
     return static_cast<double>((world_size - 1) * codec::Codec(spec, baseline).wire_bytes(part));
@@ -57,7 +62,9 @@ Savings savings(std::size_t model_params, std::size_t world_size, const SavingsC
   const int gathers = passes == Passes::zero3 ? 2 : 1;
   const double plain = pass({}) * (gathers + 1);
   const codec::CodecSpec& sent = config.weight_differences ? config.differences : config.weights;
-  const double compressed = pass(sent) * (gathers - (config.hpz ? 1 : 0)) + pass(config.gradients);
+  const double exact = static_cast<double>((world_size - 1) * part) * config.exact_bits / 8;
+  const double weights = config.exact_bits > 0 ? exact : pass(sent);
+  const double compressed = weights * (gathers - (config.hpz ? 1 : 0)) + pass(config.gradients);
   return {.baseline_gb = plain / 1e9,
           .zero_plusplus_gb = compressed / 1e9,
           .reduction_factor = plain / compressed,

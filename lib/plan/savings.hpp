@@ -42,6 +42,9 @@ struct SavingsConfig {
   bool hpz = false;  ///< with Passes::zero3 only: elsewhere there is no second gather
   bool weight_differences = false;  ///< with Passes::zero3 they need hpz, whose copies they change
   codec::CodecSpec differences{"int4", 128, {}};
+  /// Bits per weight that differences without loss are assumed to take, of a 16-bit baseline; 0:
+  /// they are sent in the codec. A run takes as many as its weights need.
+  double exact_bits = 0;
 };
 
 /// GB are 1e9 bytes, sent by one rank in one step.

@@ -22,11 +22,17 @@ HYBRID = ["--shard-group-size", "8"]
 HYBRIDS = {"hybrid": HYBRID, "hybrid+qgZ": [*HYBRID, *QGZ]}
 DIFFERENCES = {"all+differences": [*FLAGS["all"], "--weight-differences"]}
 EXACT = {"hpZ+qgZ+exact": [*HPZ, *QGZ, "--weight-differences", "--exact-differences"]}
-OTHERS = {**DIFFERENCES, **EXACT, **HYBRIDS}
-SHOWN = {"none": "ZeRO-3", "all": "ZeRO++ (all)", "all+differences": "+differences", "hybrid": "hybrid",
-         "hpZ+qgZ+exact": "+exact (6.5)", "hybrid+qgZ": "hybrid +qgZ"}
+INT8 = ["--gradient-codec-intra", "int8:256", "--gradient-codec-inter", "int8:256"]
+EXACT["hpZ+qgZ+exact+int8"] = [*EXACT["hpZ+qgZ+exact"], *INT8]
+STAGES = {"stage 2": ["--zero-stage", "2"], "stage 1": ["--zero-stage", "1"]}
+OTHERS = {**DIFFERENCES, **EXACT, **HYBRIDS, **STAGES}
+SHOWN = {"none": "ZeRO-3/FSDP2", "all": "ZeRO++ (all)", "all+differences": "+differences", "hybrid": "hybrid",
+         "hpZ+qgZ+exact": "+exact (6.5)", "hpZ+qgZ+exact+int8": "+exact +int8", "hybrid+qgZ": "hybrid +qgZ",
+         "stage 2": "stage 2", "stage 1": "stage 1"}
+LOSSLESS = ["none", "hpZ", "hybrid", "stage 2", "stage 1"]
 FASTEST = re.compile(r"\nThe fastest row that fits( and a release of DeepSpeed runs)? is (.*): "
                      r"(\d+\.\d\d) times as fast as ZeRO-3\.\n")
+WITHOUT = re.compile(r"\nWithout lossy codecs it is (.*): (\d+\.\d\d) times\.\n")
 VENDORS = ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]
 # The files of inputs/clusters that are of sold machines: how each is made.
 SOLD_FILES = {
@@ -51,7 +57,7 @@ class Case(planned.Program):
         """(result, {feature: row})"""
         result, told = self.told("compare", *words)
         _, lines, text = result.stdout.split("\n\n")
-        for line in [*lines.splitlines(), *text.splitlines()[:5]]:
+        for line in lines.splitlines():
             self.assertLessEqual(len(line), 120, line)
         table = told["comparison"]
         return result, {feature: {name: values[index] for name, values in table.items()}
@@ -142,6 +148,11 @@ class Numbers(Case):
                     self.assertGreater(speedup, 1.06)
                     self.assertEqual(FASTEST.search(result.stdout).groups(),
                                      (None, SHOWN.get(name, f"+{name}"), f"{speedup:.2f}"))
+                    safe = max((row for name, row in rows.items() if name in LOSSLESS and row["memory"] <= held),
+                               key=lambda row: row["speedup"], default=None)
+                    said = WITHOUT.search(result.stdout)
+                    self.assertEqual(said and said.groups(), None if safe is None or safe["feature"] == name else (
+                        SHOWN.get(safe["feature"], f"+{safe['feature']}"), f"{safe['speedup']:.2f}"))
                     seen.add(name)
                 limit = ["--memory-limit", str(fastest["memory"] / 2**30 - 1e-6)]
                 if not any(row["memory"] / 2**30 < float(limit[1]) and row["speedup"] > 1.06 for row in rows.values()):
@@ -162,11 +173,11 @@ class Numbers(Case):
         """Hybrid sharding has no rows over nodes of one rank, without a message. It has none with options with which
         the trainer refuses it, with a message."""
         result, rows = self.compared(*MODEL, "--bf16", "--nodes", "4", "--ranks-per-node", "1")
-        self.assertEqual(list(rows), [*FLAGS, *DIFFERENCES, *EXACT])
+        self.assertEqual(list(rows), [*FLAGS, *DIFFERENCES, *EXACT, *STAGES])
         self.assertNotIn("hybrid", result.stdout)
         refused = ["--measure-quantization-error", "1"]
         result, rows = self.compared(*JOB, *refused)
-        self.assertEqual(list(rows), list(FLAGS))
+        self.assertEqual(list(rows), [*FLAGS, *STAGES])
         alone = self.plan(*JOB, *HYBRID, *QGZ, *refused)
         self.assertEqual(alone.code, zpp.USAGE)
         self.assertRegex(result.stdout, r"\nThere is no row hybrid, for zpp_train refuses it: zeropp\.shard_group_size "
@@ -176,7 +187,7 @@ class Numbers(Case):
         why = re.sub(r" \(flags: .*", "", alone.errors("zpp_plan")[0])
         self.assertIn(f"\nThere is no row +differences, for zpp_train refuses it: {why}.\n", result.stdout)
         _, rows = self.compared(*JOB, "--weight-differences")
-        self.assertEqual(list(rows), [*FLAGS, *HYBRIDS])
+        self.assertEqual(list(rows), [*FLAGS, *HYBRIDS, *STAGES])
         self.assertEqual([rows[feature] for feature in HYBRIDS],
                          [self.compared(*JOB)[1][feature] for feature in HYBRIDS])
 
@@ -209,11 +220,11 @@ class Numbers(Case):
         self.assertNotIn("step ms", result.stdout)
         self.assertIn("--gpu h100 --node-gbit 400", result.stdout)
 
-    def test_five_lines_follow_the_table(self):
-        """And what is assumed, where something is."""
+    def test_a_sentence_and_what_to_paste_follow_the_table(self):
+        """Then four lines that name pages, and what is assumed, where something is."""
         lines = self.compared(*JOB, *SOLD, "--micro-batch-size", "1")[0].stdout.split("\n\n")[2].splitlines()
-        self.assertEqual(len(lines), 5, lines)
-        for line in lines[1:]:
+        self.assertTrue(all(line.startswith("  ") for line in lines[2:-4]), lines)
+        for line in lines[-4:]:
             page, _, place = re.search(r"(docs/[\w/-]+\.md)(#([\w-]+))?", line).groups()
             heading = re.compile(f"(?m)^#+ {(place or '').replace('-', ' ')}", re.IGNORECASE)
             self.assertRegex((zpp.SOURCE / page).read_text(), heading)
@@ -247,7 +258,7 @@ class Numbers(Case):
         in_fp32 = [word for word in JOB if word != "--bf16"]
         self.assertNotIn("hpZ+qgZ+exact", self.compared(*in_fp32)[1])
         asked = self.compared(*JOB, "--weight-differences", "--exact-differences")
-        self.assertEqual(list(asked[1]), [*FLAGS, *EXACT, *HYBRIDS])
+        self.assertEqual(list(asked[1]), [*FLAGS, *EXACT, *HYBRIDS, *STAGES])
         self.assertIn("zeropp.exact_differences left out of account", asked[0].stderr)
 
     def test_weight_differences_may_be_part_of_all(self):
@@ -272,7 +283,7 @@ class Numbers(Case):
         _, alone = self.told("compare", *JOB[:-1], "1", *SOLD)
         result, told = self.told("compare", *JOB, *SOLD)
         one, rows, four = alone["comparison"], told["comparison"], told["in_turn"]
-        names = [*FLAGS, "hybrid"]
+        names = [*FLAGS, "hybrid", *STAGES]
         self.assertEqual(four["feature"], names)
         for index, name in enumerate(names):
             row = rows["feature"].index(name)
@@ -281,7 +292,7 @@ class Numbers(Case):
                 seconds, of_one = four["step_seconds"][index], one["step_seconds"][row]
                 self.assertGreaterEqual(seconds, 0.99 * rows["step_seconds"][row])
                 self.assertLessEqual(seconds, 4 * of_one)
-                if "hpZ" not in name and name not in ("all", "hybrid"):
+                if "hpZ" not in name and name not in ("all", "hybrid", *STAGES):
                     self.assertGreater(seconds, 3.5 * of_one)  # each is like the first, but for the update
         shown = self.table(result)
         for index, name in enumerate(names):
@@ -432,18 +443,40 @@ class Inputs(Case):
                     result, told = self.told("compare", *words, "--nodes", nodes, "--deepspeed_config", path)
                     shown = self.table(result)
                     self.assertEqual([shown[SHOWN.get(name, f"+{name}")]["DeepSpeed"] for name in [*FLAGS, *OTHERS]],
-                                     [*marks, "none", "none", "MiCS_Init", "none"])
+                                     [*marks, "none", "none", "none", "MiCS_Init", "none", "any", "any"])
                     rows = told["comparison"]
                     speedups = dict(zip(rows["feature"], rows["speedup"]))
                     released = None
                     if not section:
                         released = " and a release of DeepSpeed runs"
                         in_turn = dict(zip(told["in_turn"]["feature"], told["in_turn"]["speedup"]))
-                        speedups = {name: in_turn[name] for name, mark in zip(FLAGS, marks)
+                        speedups = {name: in_turn[name] for name, mark in [*zip(FLAGS, marks),
+                                                                           *((name, "any") for name in STAGES)]
                                     if mark == "any" or mark[0].isdigit()}
                     fastest = max(speedups, key=speedups.get)
                     self.assertEqual(FASTEST.search(result.stdout).groups(),
                                      (released, SHOWN.get(fastest, f"+{fastest}"), f"{speedups[fastest]:.2f}"))
+
+    def test_what_is_pasted_is_the_row(self):
+        """The flags plan the fastest row, the keys of a DeepSpeed file too, and lines of FSDP2 name the same codecs."""
+        words = [*MODEL, "--nodes", "4", "--ranks-per-node", "8", *SOLD]
+        zero = {"train_micro_batch_size_per_gpu": 8, "bf16": {"enabled": True}, "zero_optimization": {"stage": 3}}
+        seen = set()
+        for limit in ([], ["--memory-limit", "5.8"]):
+            for job in (["--bf16", "--micro-batch-size", "8"], ["--deepspeed_config", self.write_json("ds.json", zero)]):
+                result, rows = self.compared(*words, *job, *limit)
+                shown = FASTEST.search(result.stdout)[2]
+                row = next(row for name, row in rows.items() if SHOWN.get(name, f"+{name}") == shown)
+                paste = dict(re.findall(r"(?m)^  (DeepSpeed|FSDP2|accelerate|torchtitan|zpp_train) +(.*)$", result.stdout))
+                _, alone = self.told(*words[:-4], "--bf16", "--micro-batch-size", "8", *paste["zpp_train"].split())
+                self.assertEqual(planned.traffic(alone)["step"][1] // 4, row["bytes_out_of_node"])
+                if "DeepSpeed" in paste:
+                    file = self.write_json("made.json", {**zero, **json.loads("{" + paste["DeepSpeed"] + "}")})
+                    _, alone = self.told(*words[:-4], "--deepspeed_config", file)
+                    self.assertEqual(planned.traffic(alone)["step"][1] // 4, row["bytes_out_of_node"])
+                self.assertEqual("zeropp.torch.compress" in result.stdout, row["feature"] not in LOSSLESS)
+                seen.add(shown)
+        self.assertGreater(len(seen), 1)
 
     def test_limits_that_a_file_leaves_out_are_told(self):
         """Where DeepSpeed's defaults would send something else; with the numbers that these have as flags."""

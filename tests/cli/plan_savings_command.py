@@ -55,6 +55,15 @@ class PlanSavings(zpp.TestCase):
             self.assertTrue(made["config"]["weight_differences"])
             self.assertNotIn("weight_codec", made["config"])
 
+    def test_differences_without_loss(self):
+        """3 M of ZeRO-3 become as many bits per weight as are assumed, and the gradients."""
+        call = ["--model-params", "18e9", "--world-size", "64", "--baseline", "bf16", "--passes", "zero3", "--hpz",
+                "--weight-differences", "--gradient-codec", "int8:256"]
+        for bits in (3, 6.5):
+            _, made = self.call(*call, "--exact-planned-bits", bits)
+            self.assertAlmostEqual(made["zero_plusplus_gb"],
+                                   (bits / 8 + (1 + 2 / 256)) * 18e9 * 63 / 64 / 1e9, places=3)
+
     def test_refusals(self):
         call = ["--model-params", "18e9", "--world-size", "8"]
         for words, part in (([], "--model-params is missing"), (call, "--baseline is missing"),
@@ -65,7 +74,10 @@ class PlanSavings(zpp.TestCase):
                             ([*call, "--baseline", "bf16", "--weight-differences", "--weight-codec", "int8"],
                              "--no-weight-differences"),
                             ([*call, "--baseline", "bf16", "--weight-difference-codec", "int3"],
-                             "--weight-differences"), (["--table", "--hpz"], "--hpz"),
+                             "--weight-differences"),
+                            ([*call, "--baseline", "bf16", "--exact-planned-bits", "6"], "--weight-differences"),
+                            ([*call, "--baseline", "fp32", "--weight-differences", "--exact-planned-bits", "6"],
+                             "the baseline bf16 or fp16"), (["--table", "--hpz"], "--hpz"),
                             (["--table", "--codec", "int9"], "int9"), ([*call, "--baseline", "fp32", "--codec", "int8"],
                                                                        "--codec"), (["--table", "--output", self.out],
                                                                                     "--output")):
