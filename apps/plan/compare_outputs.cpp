@@ -103,7 +103,7 @@ struct Fast {
   double speedup = 0;
 };
 
-/// What to write for that row: for the program that runs the job, and for others.
+/// Lines that turn that row on, in DeepSpeed, in PyTorch and in zpp_train.
 std::string recipe_text(const ComparedRow& row, const Compared& about) {
   const config::TrainConfig& config = config_of(about.variants, row.feature);
   const Recipe recipe = recipe_of(config, about.topology.node_count, about.topology.ranks_per_node);

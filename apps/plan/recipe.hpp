@@ -1,5 +1,5 @@
-// What to write to run a planned configuration elsewhere: in a DeepSpeed JSON, in a script of FSDP2
-// with zeropp.torch, for accelerate and torchtitan.
+// Lines that run a planned configuration elsewhere: keys of a DeepSpeed JSON, statements of a
+// script of FSDP2 with zeropp.torch, keys of accelerate and flags of torchtitan.
 #pragma once
 
 #include <string>

@@ -3,6 +3,10 @@
 The example of all pages: a GPT of 18.8 billion parameters on 8 nodes of 8 GPUs.
 """
 
+import json
+import pathlib
+import tempfile
+
 import markdown
 
 NODES, GPUS = 8, 8
@@ -206,6 +210,39 @@ def feedback(programs):
     return markdown.table(["hops", "kept in", "GiB per GPU", "bytes per parameter"], rows, right=(2, 3))
 
 
-TABLES = {"stages": stages, "places": places, "less-memory": less_memory, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts, "differences": differences,
+MODELS = {"Llama-3.1-8B": "llama3_1_8b", "Llama-3.1-70B": "llama3_1_70b",
+          "Mistral-Small-24B": "Mistral-Small-24B-Base-2501", "Qwen3-30B-A3B": "Qwen3-30B-A3B"}
+CLUSTERS = {"4 of 8 A100, 200 Gbit/s": (4, ["--gpu", "a100", "--node-gbit", "200", "--node-links", "2"]),
+            "3 of 8 L40S, 25 Gbit/s": (3, ["--gpu", "l40s", "--node-gbit", "25"])}
+
+
+def compare_models(programs):
+    """ZeRO-3 by hand and planned, and the fastest row that fits, lossy or not."""
+    known = json.loads((pathlib.Path(__file__).parents[2] / "tests" / "cli" / "hf_models.json").read_text())
+    memory = {"a100": 80, "l40s": 45}  # GiB
+    shown = {"all": "ZeRO++ (all)", "all+differences": "+differences", "hybrid+qgZ": "hybrid +qgZ"}
+    lines = []
+    with tempfile.TemporaryDirectory() as place:
+        for cluster, (nodes, flags) in CLUSTERS.items():
+            for name, key in MODELS.items():
+                config = pathlib.Path(place) / f"{key}.json"
+                config.write_text(json.dumps(known[key]["config"]))
+                told = programs.asked("zpp_plan", "compare", "--hf-config", config, "--bf16", "--nodes", nodes,
+                                      "--gpus-per-node", GPUS, "--seq-length", 4096, "--micro-batch-size", 1,
+                                      "--recompute-activations", *flags, "--output", place)
+                columns = told["comparison"]
+                rows = [dict(zip(columns, values)) for values in zip(*columns.values())]
+                by_hand = 6 * known[key]["parameters"] * (nodes - 1) / nodes / 1e9
+                sent = agreed(by_hand, rows[0]["bytes_out_of_node"] / 1e9)
+                fits = [row for row in rows if row["memory"] < 0.99 * memory[flags[1]] * 2**30]
+                best = max(fits, key=lambda row: row["speedup"], default=None)
+                said = ["none fits", "-", "-"] if best is None else [
+                    f"`{shown.get(best['feature'], '+' + best['feature'])}`", f"{best['bytes_out_of_node'] / 1e9:.1f}", f"{best['speedup']:.2f}"]
+                lines.append([name, cluster, f"{by_hand:.1f}", sent, f"{rows[0]['step_seconds'] * 1e3:,.0f}", *said])
+    return markdown.table(["model", "nodes", "GB by hand", "ZeRO-3 GB", "its ms", "fastest row", "its GB", "factor"],
+                          lines, right=(2, 3, 4, 6, 7))
+
+
+TABLES = {"compare-models": compare_models, "stages": stages, "places": places, "less-memory": less_memory, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts, "differences": differences,
           "differences-beside": differences_beside, "differences-resident": differences_resident,
           "micro-steps": micro_steps, "partitions": partitions, "feedback": feedback}

@@ -26,8 +26,8 @@ struct Options {
   bool recompute_activations = false;  ///< blocks keep their input alone for backward: every
   std::size_t recompute_interval = 1;  ///< so many blocks one, from the first on
   bool cpu_checkpointing = false;      ///< these inputs wait for backward on the host
-  /// Of a decoder that is planned alone: then `name` is what its file calls it. The trainer's
-  /// models have none.
+  /// A decoder that is planned alone has its own, and `name` is what its file calls it. The
+  /// trainer's models have none.
   std::optional<Parts> parts = std::nullopt;
 };
 

@@ -1,5 +1,5 @@
-// What a decoder is made of, beside its sizes (options.hpp). The models of the trainer are two
-// values of Parts, decoders of other architectures that are planned are others
+// The parts that a decoder is made of, beside its sizes (options.hpp). The models of the trainer
+// are two values of Parts, decoders of other architectures that are planned are others
 // (lib/plan/hf_shape.cpp). steps.hpp has the steps that follow.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Latent {
   bool operator==(const Latent&) const = default;
 };
 
-/// Experts in place of the MLP of some blocks (Shazeer et al., arXiv 1701.06538). Each block has
+/// Experts instead of the MLP of some blocks (Shazeer et al., arXiv 1701.06538). Each block has
 /// all of them, and a token goes through `per_token`.
 struct Experts {
   std::size_t count = 0;  ///< 0: no block has experts
@@ -79,7 +79,7 @@ struct Parts {
   bool operator==(const Parts&) const = default;
 };
 
-/// Whether that block has experts in place of an MLP.
+/// Whether that block has experts instead of an MLP.
 inline bool has_experts(const Parts& parts, std::size_t block) {
   const Experts& experts = parts.experts;
   if (experts.count == 0 || block < experts.first || block >= experts.end) return false;

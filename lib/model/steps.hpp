@@ -55,7 +55,7 @@ struct Step {
   std::size_t vector = 0;      ///< values of a norm's weight, of sinks or an activation's
   std::size_t statistics = 0;  ///< fp32 values that a norm keeps of a token
   bool residual = false;       ///< the matrix writes to the residual stream
-  /// What is made is a block's output, or a term of it: the next layer keeps it, and backward does
+  /// The step makes a block's output, or a term of it: the next layer keeps that, and backward does
   /// not make it again.
   bool ends = false;
   bool keeps = true;  ///< backward reads what is made

@@ -151,7 +151,7 @@ class KeptBytes {
 std::size_t activation_bytes(const Options& options, const Sizing& sizing) {
   const Parts parts = parts_of(options);
   const KeptBytes kept(options, sizing);
-  // Of all blocks that recompute the largest set of views, of each of the others its own.
+  // All blocks that recompute share the largest set of views, each of the others has its own.
   std::array<std::size_t, 2> of_kind{};  // dense, with experts
   for (const BlockKind& kind : block_kinds(options)) {
     of_kind.at(kind.experts ? 1 : 0) = kept.of(kind.steps);

@@ -34,12 +34,12 @@ std::size_t narrow_gradient(const Options& options);
 std::size_t wide_gradient(const Options& options);
 
 /// TransformerActivations::bytes(), of other parts what it would be. With A(n) = n rounded up to
-/// 256 and R rows of a bytes a value: for each block A(aRC) of its input, unless that waits on the
-/// host (offloaded_inputs()), and for each set of views inside blocks A(aR kept()) and A(4R) for
-/// each statistic of its steps, with what attention saves; of blocks that share a set the largest.
-/// Then the same of the steps of embedding and head, A(aRC) of the last residual stream and of its
-/// gradient, A(aR) for each column of narrow_gradient(), wide_gradient() and the logits, A(4R) of
-/// losses, and A(4 T rotary_width()) with rotary positions.
+/// 256 and R rows of values of e bytes: for each block A(eRC) of its input, unless that waits on
+/// the host (offloaded_inputs()), and for each set of views inside blocks A(eR kept()) and A(4R)
+/// for each statistic of its steps, with what attention saves; blocks that share a set have the
+/// largest. Then the same of the steps of embedding and head, A(eRC) of the last residual stream
+/// and of its gradient, A(eR) for each column of narrow_gradient(), wide_gradient() and the logits,
+/// A(4R) of losses, and A(4 T rotary_width()) with rotary positions.
 std::size_t activation_bytes(const Options& options, const Sizing& sizing);
 
 /// Bytes that KeptInputs has on the host for inputs of `input_bytes` each: offloaded_inputs() times

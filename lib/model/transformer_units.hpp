@@ -45,8 +45,7 @@ std::vector<zero::Layer> transformer_layers(const Options& options);
 /// Operations per token: three times those of forward (step_flops()), for backward makes two
 /// products of each. They are PaLM's formula (arXiv 2204.02311 appendix B): of GPT-2's and Llama's
 /// parts 6 (L (C (Q + 2 K) + Q C + m C M) + V C) + 12 L T Q, with Q and K columns of queries and
-/// keys, M = ffn_width(), m = 2, or 3 of a gated MLP. Of experts those count that a token goes
-/// through.
+/// keys, M = ffn_width(), m = 2, or 3 of a gated MLP. Experts count that a token goes through.
 double transformer_flops_per_token(const Options& options, std::size_t vocab_size);
 /// Operations that the hardware does: with R blocks that recompute, the forward of R - 1 of them
 /// again, but for the steps that end a block: of those parts

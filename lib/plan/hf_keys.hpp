@@ -24,7 +24,7 @@ class HfKeys {
   [[nodiscard]] std::size_t size(std::initializer_list<const char*> keys, std::size_t usual,
                                  std::size_t derived = 0) const;
   /// The first of `keys` that is there, a whole number; else `otherwise`, which null stands for
-  /// too. Of a list, the first. Throws Error(usage) for anything else.
+  /// too. A list stands for its first element. Throws Error(usage) for anything else.
   [[nodiscard]] std::size_t count(std::initializer_list<const char*> keys,
                                   std::size_t otherwise) const;
   [[nodiscard]] bool is(const char* key, bool otherwise) const;

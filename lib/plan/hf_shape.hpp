@@ -1,6 +1,7 @@
-// What a decoder is made of that a config.json of Hugging Face's transformers describes: one table
-// of architectures, with the parts of their blocks and their classes' defaults. The parameters that
-// follow are those of the classes, to the parameter: tests/cli/hf_models.json has public files.
+// Parts and sizes of a decoder that a config.json of Hugging Face's transformers describes: one
+// table of architectures, with the parts of their blocks and their classes' defaults. The
+// parameters that follow are those of the classes, to the parameter: tests/cli/hf_models.json has
+// public files.
 #pragma once
 
 #include <cstddef>

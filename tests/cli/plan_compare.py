@@ -463,11 +463,13 @@ class Inputs(Case):
         zero = {"train_micro_batch_size_per_gpu": 8, "bf16": {"enabled": True}, "zero_optimization": {"stage": 3}}
         seen = set()
         for limit in ([], ["--memory-limit", "5.8"]):
-            for job in (["--bf16", "--micro-batch-size", "8"], ["--deepspeed_config", self.write_json("ds.json", zero)]):
+            for job in (["--bf16", "--micro-batch-size", "8"],
+                        ["--deepspeed_config", self.write_json("ds.json", zero)]):
                 result, rows = self.compared(*words, *job, *limit)
                 shown = FASTEST.search(result.stdout)[2]
                 row = next(row for name, row in rows.items() if SHOWN.get(name, f"+{name}") == shown)
-                paste = dict(re.findall(r"(?m)^  (DeepSpeed|FSDP2|accelerate|torchtitan|zpp_train) +(.*)$", result.stdout))
+                paste = dict(re.findall(r"(?m)^  (DeepSpeed|FSDP2|accelerate|torchtitan|zpp_train) +(.*)$",
+                                        result.stdout))
                 _, alone = self.told(*words[:-4], "--bf16", "--micro-batch-size", "8", *paste["zpp_train"].split())
                 self.assertEqual(planned.traffic(alone)["step"][1] // 4, row["bytes_out_of_node"])
                 if "DeepSpeed" in paste:
