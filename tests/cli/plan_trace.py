@@ -141,9 +141,10 @@ class PlanTrace(zpp.TestCase):
         copy = self.folder / "changed.h5"
         with h5py.File(path) as file:
             columns = list(file["comparison"])
-        for change in (lambda values: values[:-1],  # one of the two is missing, they are swapped, they are others
-                       lambda values: values[[*range(len(values) - 2), -1, -2]],
-                       lambda values: values[[*range(len(values) - 2), 0, 0]]):
+        hybrid = 10  # the first of the two, before two stages
+        for change in (lambda values: values[[row for row in range(len(values)) if row != hybrid + 1]],  # one is missing
+                       lambda values: values[[*range(hybrid), hybrid + 1, hybrid, *range(hybrid + 2, len(values))]],
+                       lambda values: values[[*range(hybrid), 0, 0, *range(hybrid + 2, len(values))]]):
             shutil.copyfile(path, copy)
             with h5py.File(copy, "r+") as file:
                 for column in columns:
@@ -157,7 +158,7 @@ class PlanTrace(zpp.TestCase):
             with self.subTest(column):
                 shutil.copyfile(path, copy)
                 with h5py.File(copy, "r+") as file:
-                    file["comparison"][column][-1] = value
+                    file["comparison"][column][hybrid + 1] = value
                 self.assertTrue(any("hybrid+qgZ" in reason or "times of some rows alone" in reason
                                     for reason in check_trace.judge(copy)))
 

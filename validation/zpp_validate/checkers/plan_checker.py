@@ -13,10 +13,11 @@ from zpp_validate.problem import reason_of
 PHASES = ("forward", "backward", "update")
 FASTEST_LINK = 1e13  # bytes/s: of those that are tried
 FEATURES = ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "hpZ+qgZ", "all"]
-# Rows of a comparison after FEATURES, unless all parts have weight differences, nodes have one rank, or the trainer
-# refuses them.
-DIFFERENCES, EXACT = ["all+differences"], ["hpZ+qgZ+exact"]
-HYBRIDS = ["hybrid", "hybrid+qgZ"]
+# Rows of a comparison after FEATURES, in this order; those of a line together or not at all: all parts may have weight
+# differences already, nodes one rank, stages 1 and 2 too little memory, and the trainer refuses some.
+OTHERS = [["all+differences"], ["hpZ+qgZ+exact"], ["hpZ+qgZ+exact+int8"], ["hybrid", "hybrid+qgZ"], ["stage 2"],
+          ["stage 1"]]
+IN_TURN = ["hybrid", "stage 2", "stage 1"]  # of these the rows of micro-steps one after the other
 CLOSE = 1e-9  # of what is added up in another order
 
 
@@ -198,10 +199,10 @@ class Comparison(PlanChecker):
     def check_plan(self):
         rows = self.trace.rows("comparison")
         features = [row["feature"] for row in rows]
-        if features not in ([*FEATURES, *first, *exact, *last] for first in ([], DIFFERENCES) for exact in ([], EXACT)
-                            for last in ([], HYBRIDS)):
+        others = [name for line in OTHERS if line[0] in features for name in line]
+        if features != [*FEATURES, *others]:
             raise Invalid(f"/comparison has not exactly {', '.join(FEATURES)}, and then perhaps "
-                          f"{', '.join([*DIFFERENCES, *EXACT, *HYBRIDS])}")
+                          f"{', '.join(name for line in OTHERS for name in line)}")
         timed = not any(math.isnan(row["step_seconds"]) for row in rows)
         for row in rows:
             where = f"/comparison: {row['feature']}"
@@ -222,7 +223,7 @@ class Comparison(PlanChecker):
         other."""
         in_turn = self.trace.rows("in_turn")
         together_by_feature = {row["feature"]: row for row in rows}
-        expected = [*FEATURES, *[name for name in HYBRIDS[:1] if name in together_by_feature]]
+        expected = [*FEATURES, *[name for name in IN_TURN if name in together_by_feature]]
         if [row["feature"] for row in in_turn] != expected:
             raise Invalid(f"/in_turn has not exactly {', '.join(expected)}")
         for row in in_turn:
