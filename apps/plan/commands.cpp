@@ -23,7 +23,7 @@ const std::vector<Command>& commands() {
        run_estimate,
        flags_for<Job>},
       {"compare",
-       "what ZeRO++ saves of a step of ZeRO-3, and whether it pays",
+       "what ZeRO++ and other sharding save of a step, and how to turn it on",
        {"zpp_plan compare --model-preset gpt-7b --bf16 --nodes 16 --gpu h100 --node-gbit 400",
         "zpp_plan compare --config ds.json --hf-config config.json --nodes 16 --cluster mine.json"},
        run_compare,

@@ -142,7 +142,8 @@ class PlanTrace(zpp.TestCase):
         with h5py.File(path) as file:
             columns = list(file["comparison"])
         hybrid = 10  # the first of the two, before two stages
-        for change in (lambda values: values[[row for row in range(len(values)) if row != hybrid + 1]],  # one is missing
+        # One of the two is missing, they are swapped, they are others.
+        for change in (lambda values: values[[row for row in range(len(values)) if row != hybrid + 1]],
                        lambda values: values[[*range(hybrid), hybrid + 1, hybrid, *range(hybrid + 2, len(values))]],
                        lambda values: values[[*range(hybrid), 0, 0, *range(hybrid + 2, len(values))]]):
             shutil.copyfile(path, copy)
