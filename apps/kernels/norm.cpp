@@ -1,5 +1,5 @@
-// Layer and RMS normalisation, forward and backward; in a block the backward adds to the gradient of
-// the residual stream, variant "add".
+// Layer and RMS normalisation, forward and backward; in a block the backward adds to the gradient
+// of the residual stream, variant "add".
 #include <cmath>
 
 #include "apps/kernels/block.hpp"
@@ -87,7 +87,8 @@ Problem forward_of(const Block& block, const ComputeDevice& device, Kind kind) {
   const std::size_t n = rows * hidden;
   constexpr double kOperations = 8;
   return {
-      .work = {.read = bytes(n, activation) + bytes(hidden + layer.of_centred(hidden), block.compute),
+      .work = {.read =
+                   bytes(n, activation) + bytes(hidden + layer.of_centred(hidden), block.compute),
                .written = bytes(n, activation) + bytes(rows + layer.of_centred(rows), Dtype::fp32),
                .operations = kOperations * static_cast<double>(n)},
       .arrays = {{"x", n, activation, filled_with(layer.x)},
@@ -226,10 +227,9 @@ std::vector<Case> backwards(const Choice& choice, const Kernel& kernel) {
 
 }  // namespace
 
-const Kernel layernorm_forward{"layernorm_forward", "layer normalisation",
-                               [](const Choice& choice) {
-                                 return forwards<Kind::layer>(choice, layernorm_forward);
-                               }};
+const Kernel layernorm_forward{
+    "layernorm_forward", "layer normalisation",
+    [](const Choice& choice) { return forwards<Kind::layer>(choice, layernorm_forward); }};
 const Kernel layernorm_backward{
     "layernorm_backward", "its gradients; add: to the gradient of the residual stream",
     [](const Choice& choice) { return backwards<Kind::layer>(choice, layernorm_backward); }};

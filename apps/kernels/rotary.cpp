@@ -1,5 +1,5 @@
-// Rotary positions of queries and keys, in place, where all heads have keys of their own. What the
-// kernel reads of the table of angles counts once a sequence of positions, as of any input.
+// Rotary positions of queries and keys, in place, where all heads have keys of their own. The table
+// of angles counts as read once.
 #include <cmath>
 
 #include "apps/kernels/block.hpp"
@@ -96,13 +96,12 @@ std::string label(const Block& block) {
 
 }  // namespace
 
-const Kernel rotary{"rotary", "rotary positions of queries and keys, in place",
-                    [](const Choice& choice) {
-                      Choice even = choice;  // pairs of values are turned
-                      std::erase_if(even.shapes, [](const BlockShape& shape) {
-                        return shape.hidden / shape.heads % 2 != 0;
-                      });
-                      return block_cases(even, rotary, "-", label, rotary_of);
-                    }};
+const Kernel rotary{
+    "rotary", "rotary positions of queries and keys, in place", [](const Choice& choice) {
+      Choice even = choice;  // pairs of values are turned
+      std::erase_if(even.shapes,
+                    [](const BlockShape& shape) { return shape.hidden / shape.heads % 2 != 0; });
+      return block_cases(even, rotary, "-", label, rotary_of);
+    }};
 
 }  // namespace zeropp::kernels

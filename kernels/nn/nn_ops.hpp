@@ -1,5 +1,5 @@
-// The operations of a decoder, forward and backward: a table that each back end fills. Views in, work
-// enqueued on the context's stream; an operation owns and allocates nothing.
+// The operations of a decoder, forward and backward: a table that each back end fills. Views in,
+// work enqueued on the context's stream; an operation owns and allocates nothing.
 //
 // Matrices are row-major. Weights are of the compute dtype: fp32, bf16 or fp16; activations and
 // their gradients of the dtype that activation_dtype() names for it; statistics and losses of rows
@@ -8,9 +8,9 @@
 // written, whatever it holds, unless an `accumulate` before it (or, in embedding_backward, its
 // documentation) says that it is added to: for a gradient of weights this is one pass over memory
 // instead of two after a clear, and the same values as adding to zeros. An output never overlaps an
-// input, unless the operation says that it replaces one. No result depends on the number of threads; two runs give the same bits, on every back
-// end, but for gradients of an attention whose shape does not ask for it, and for products that
-// were tuned.
+// input, unless the operation says that it replaces one. No result depends on the number of
+// threads; two runs give the same bits, on every back end, but for gradients of an attention whose
+// shape does not ask for it, and for products that were tuned.
 //
 // Throws std::invalid_argument when a view is of another back end's memory, of another dtype, or
 // shorter than its shape says: a defect of the caller.

@@ -1,5 +1,5 @@
-// Memory that the operations of a decoder (nn_ops.hpp) need, by their shapes: pure functions for each
-// back end, which also answer on a machine without it.
+// Memory that the operations of a decoder (nn_ops.hpp) need, by their shapes: pure functions for
+// each back end, which also answer on a machine without it.
 #pragma once
 
 #include <cstddef>

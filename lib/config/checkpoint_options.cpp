@@ -22,7 +22,8 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.checkpoint.weights",
         .flag = "--load-weights",
         .field = &c.checkpoint.weights,
-        .help = "model.safetensors of GPT-2, Llama or Qwen2 that the run begins with, where there is no "
+        .help = "model.safetensors of GPT-2, Llama or Qwen2 that the run begins with, where there "
+                "is no "
                 "checkpoint to resume from; empty: initial weights by the seed",
         .in_effect = transformer,
         .effect_needs = "a transformer as zeropp.model.name"},

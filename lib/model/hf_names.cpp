@@ -53,7 +53,8 @@ std::vector<HfTensor> gpt2_tensors(const zero::Tensor& own) {
   return {theirs};
 }
 
-/// `theirs` by rows: `parts` are names in place of `joined`, and numbers of rows.
+/// Tensors of consecutive rows of `theirs`. A part is a name, which replaces `joined`, and a number
+/// of rows.
 std::vector<HfTensor> by_rows(const HfTensor& theirs, std::string_view joined,
                               std::span<const std::pair<std::string_view, std::size_t>> parts) {
   std::vector<HfTensor> made;
@@ -138,8 +139,8 @@ std::string_view without_prefix(std::string_view name) {
 }
 
 std::string hf_config(const Options& options, std::size_t vocab_size) {
-  json config = is_llama(options) ? llama_config(options, vocab_size)
-                                  : gpt2_config(options, vocab_size);
+  json config =
+      is_llama(options) ? llama_config(options, vocab_size) : gpt2_config(options, vocab_size);
   config["tie_word_embeddings"] = options.tied_head;
   config["bos_token_id"] = nullptr;
   config["eos_token_id"] = nullptr;

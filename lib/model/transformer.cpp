@@ -49,10 +49,10 @@ Transformer::Transformer(const Options& options, const Context& context)
       loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)),
       predicted_bytes_(transformer_bytes(options, context.sizing())),
       predicted_offloaded_bytes_(transformer_offloaded_bytes(options, context.sizing())),
-      kernels_(fmt::format("attention={}{}",
-                           ops_.attention_name(largest_attention(options, context.sizing()),
-                                               context.compute),
-                           context.autotune ? ", products=tuned" : "")) {}
+      kernels_(fmt::format(
+          "attention={}{}",
+          ops_.attention_name(largest_attention(options, context.sizing()), context.compute),
+          context.autotune ? ", products=tuned" : "")) {}
 
 zero::MemoryReport Transformer::memory() const {
   return {"activations", predicted_bytes_,
@@ -95,9 +95,9 @@ void Transformer::forward(std::size_t layer, std::span<const ConstView> weights,
   const nn::NnContext context = on(stream);
   if (layer == 0) {
     kept_inputs_.await(0, stream);
-    ops_.embedding_forward(
-        context, embedding(), input_.tokens(), tensor(0, weights[0], kTokenTable),
-        tensor(0, weights[0], kPositionTable), activations_.residual.front());
+    ops_.embedding_forward(context, embedding(), input_.tokens(),
+                           tensor(0, weights[0], kTokenTable),
+                           tensor(0, weights[0], kPositionTable), activations_.residual.front());
   } else if (layer <= options_.num_layers) {
     forward_block(context, layer - 1, weights[0]);
   } else {
@@ -229,11 +229,10 @@ void Transformer::backward_head(const nn::NnContext& context, std::span<const Co
     // the rest of the embedding's unit
     memory_ops_.clear(tensor(0, d_matrix.values, kPositionTable), context.stream);
   }
-  ops_.norm_backward(context, norm(), a.d_narrow, a.residual.back(),
-                     tensor(last, weights[0], kLnFWeight), a.ln_f_mean, a.ln_f_rstd, false,
-                     a.d_residual, !gradients[0].fresh,
-                     tensor(last, gradients[0].values, kLnFWeight),
-                     tensor(last, gradients[0].values, kLnFBias));
+  ops_.norm_backward(
+      context, norm(), a.d_narrow, a.residual.back(), tensor(last, weights[0], kLnFWeight),
+      a.ln_f_mean, a.ln_f_rstd, false, a.d_residual, !gradients[0].fresh,
+      tensor(last, gradients[0].values, kLnFWeight), tensor(last, gradients[0].values, kLnFBias));
 }
 
 void Transformer::take_loss(double* loss, StreamHandle stream) {

@@ -11,8 +11,9 @@
 // inputs are on the host in the meantime (KeptInputs).
 //
 // Units and layers: "embedding" (wte, and wpe of GPT-2), "h.0" .. "h.<L-1>", "head" (ln_f, and
-// lm_head when not tied). A tied head is a layer of the units head and embedding. Matrices are [out, in].
-// Initialisation as GPT-2: normal 0.02, projections into the residual stream 0.02 / sqrt(2 L).
+// lm_head when not tied). A tied head is a layer of the units head and embedding. Matrices are
+// [out, in]. Initialisation as GPT-2: normal 0.02, projections into the residual stream 0.02 /
+// sqrt(2 L).
 #pragma once
 
 #include <optional>

@@ -31,8 +31,8 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t hidden = options.hidden_size;
-  const std::size_t saved_bytes = ops.attention_saved_bytes(
-      largest_attention(options, context.sizing()), context.compute);
+  const std::size_t saved_bytes =
+      ops.attention_saved_bytes(largest_attention(options, context.sizing()), context.compute);
   const Dtype dtype = ops.activation_dtype(context.compute);
   std::vector<Part> parts;
   const auto matrix = [&](View& view, std::size_t columns) {

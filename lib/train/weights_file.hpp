@@ -1,6 +1,6 @@
-// Weights as files that `transformers` reads and writes, as GPT-2, Llama or Qwen2: `model.safetensors`, and
-// `config.json` beside it. Without the optimizer's state: a run that begins with them begins at its
-// first step. Collective: all ranks call both, in the same order.
+// Weights as files that `transformers` reads and writes, as GPT-2, Llama or Qwen2:
+// `model.safetensors`, and `config.json` beside it. Without the optimizer's state: a run that
+// begins with them begins at its first step. Collective: all ranks call both, in the same order.
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // ctest: name=gpu_nn_attention timeout=600
 // Both attentions of the GPU, cuDNN's and the products', against the host's: heads of many widths,
-// keys of their own or shared, sequences of many lengths, fp32 and bf16, forward and backward; the same bits twice where they
-// are promised; and the choice between the two.
+// keys of their own or shared, sequences of many lengths, fp32 and bf16, forward and backward; the
+// same bits twice where they are promised; and the choice between the two.
 #include <algorithm>
 #include <cstdio>
 #include <utility>

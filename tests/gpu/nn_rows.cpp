@@ -96,11 +96,10 @@ struct Norm {
     host.norm_forward({}, shape, view(x), view(weight), of_centred(view(bias)), view(wanted.y),
                       of_centred(view(wanted.mean)), view(wanted.rstd));
     for (const bool adds : {false, true}) {
-      host.norm_backward({}, shape, view(dy), view(x), view(weight),
-                         of_centred(view(std::as_const(wanted.mean))),
-                         view(std::as_const(wanted.rstd)), adds,
-                         view(adds ? wanted.added : wanted.dx), true, view(wanted.d_weight),
-                         of_centred(view(wanted.d_bias)));
+      host.norm_backward(
+          {}, shape, view(dy), view(x), view(weight), of_centred(view(std::as_const(wanted.mean))),
+          view(std::as_const(wanted.rstd)), adds, view(adds ? wanted.added : wanted.dx), true,
+          view(wanted.d_weight), of_centred(view(wanted.d_bias)));
     }
     return wanted;
   }
@@ -369,8 +368,8 @@ TEST_P(GpuRows, CrossEntropy) {
 
     const DeviceArray lost = up(spread, GetParam());
     const DeviceArray loss_only = up(poisoned(rows));
-    gpu().nn->cross_entropy({}, rows, vocab, stride, targets_there.data(), false, 1.0F,
-                            lost.view(), loss_only.view());
+    gpu().nn->cross_entropy({}, rows, vocab, stride, targets_there.data(), false, 1.0F, lost.view(),
+                            loss_only.view());
     expect_same_bits(loss_only.download(), loss_there.download(), "loss without gradient");
   }
 }

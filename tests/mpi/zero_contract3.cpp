@@ -47,8 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Features, HpzOnAndOff,
                                           testing::Values("gpt")));
 INSTANTIATE_TEST_SUITE_P(Llama, HpzOnAndOff,
                          testing::Combine(testing::Values(true), testing::Values(true),
-                                          testing::Values(Dtype::bf16),
-                                          testing::Values("llama")));
+                                          testing::Values(Dtype::bf16), testing::Values("llama")));
 
 TEST(HpzOverSeveralNodes, GivesTheSameParameters) {
   if (world().size() < 4) GTEST_SKIP() << "needs two nodes in a group and two groups";

@@ -88,8 +88,8 @@ class AdamW {
   std::vector<std::vector<double>> v_;
 };
 
-void write_gradients(test::LocalModel& local, test::OracleCase& output,
-                     std::size_t length, std::size_t vocab, std::size_t micro_batches) {
+void write_gradients(test::LocalModel& local, test::OracleCase& output, std::size_t length,
+                     std::size_t vocab, std::size_t micro_batches) {
   const Tokens all(micro_batches * kSequences * length, vocab, 0);
   double loss = 0.0;
   for (std::size_t i = 0; i < micro_batches; ++i) {

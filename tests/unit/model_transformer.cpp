@@ -1,6 +1,6 @@
 // ctest: name=model_transformer labels=sanitize
-// GPT and Llama as the engine sees them: their units, their gradients by finite differences, reuse of
-// activations, timers, and what they refuse.
+// GPT and Llama as the engine sees them: their units, their gradients by finite differences, reuse
+// of activations, timers, and what they refuse.
 #include <array>
 #include <set>
 
@@ -37,10 +37,10 @@ struct Fixture {
         vocab(vocab_),
         device(device_),
         model(options, {.micro_batch = micro_batch,
-                      .vocab_size = vocab,
-                      .device = device,
-                      .compute = compute,
-                      .timers = timers}),
+                        .vocab_size = vocab,
+                        .device = device,
+                        .compute = compute,
+                        .timers = timers}),
         local(model, compute) {
     local.initialise(7, 0.1F);
   }
@@ -317,9 +317,9 @@ TEST_P(Models, RecomputingChangesNoBit) {
         const zero::MemoryReport less = recomputed.model.memory();
         EXPECT_EQ(all.actual, all.predicted);
         EXPECT_EQ(less.actual, less.predicted);
-        // Each of the other blocks keeps of fp32, in multiples of 256 bytes: four matrices [18, 24],
-        // six squares [9, 9], and of GPT one [18, 72], two [18, 96] and four columns [18], of Llama
-        // one [18, 40], one [18, 80], one [18, 40] and two columns.
+        // Each of the other blocks keeps of fp32, in multiples of 256 bytes: four matrices [18,
+        // 24], six squares [9, 9], and of GPT one [18, 72], two [18, 96] and four columns [18], of
+        // Llama one [18, 40], one [18, 80], one [18, 40] and two columns.
         const std::size_t both = 4 * 1792 + 2048;
         const std::size_t block = std::string(GetParam()) == "gpt"
                                       ? both + 5376 + 2 * 6912 + 4 * 256
@@ -459,12 +459,11 @@ struct NotedOps {
 
 TEST(Streams, EveryOperationRunsOnTheGivenOne) {
   using Ops = nn::NnOps;
-  using AllOps =
-      NotedOps<&Ops::embedding_forward, &Ops::embedding_backward, &Ops::norm_forward,
-               &Ops::norm_backward, &Ops::linear_forward, &Ops::linear_backward,
-               &Ops::linear_gelu_forward, &Ops::swiglu_forward, &Ops::swiglu_backward, &Ops::rotary,
-               &Ops::attention_forward, &Ops::attention_backward, &Ops::cross_entropy,
-               &Ops::add_mean, &Ops::take_total>;
+  using AllOps = NotedOps<&Ops::embedding_forward, &Ops::embedding_backward, &Ops::norm_forward,
+                          &Ops::norm_backward, &Ops::linear_forward, &Ops::linear_backward,
+                          &Ops::linear_gelu_forward, &Ops::swiglu_forward, &Ops::swiglu_backward,
+                          &Ops::rotary, &Ops::attention_forward, &Ops::attention_backward,
+                          &Ops::cross_entropy, &Ops::add_mean, &Ops::take_total>;
   const Ops ops = AllOps::table();
   ComputeDevice device = Device::host();
   device.nn = &ops;
@@ -501,8 +500,8 @@ TEST_P(Models, RecomputesWhatIsNotThere) {
     Options options = small(GetParam(), true);
     options.num_layers = 4;
     options.recompute_activations = recompute;
-    Transformer model(
-        options, {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
+    Transformer model(options,
+                      {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
     test::LocalModel local(model);
     local.initialise(7);
     const auto tokens = test::tokens(18, 13, 1);

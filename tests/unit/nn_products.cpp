@@ -240,8 +240,8 @@ struct Reference {
       }
     }
   }
-  /// Element k of the query (0), or of the key (1) or value (2) that it reads, of head h at position
-  /// t of sequence b.
+  /// Element k of the query (0), or of the key (1) or value (2) that it reads, of head h at
+  /// position t of sequence b.
   [[nodiscard]] std::size_t at(std::size_t b, std::size_t t, std::size_t which, std::size_t h,
                                std::size_t k) const {
     const std::size_t row = (b * shape.length + t) * shape.qkv() + k;
@@ -310,7 +310,8 @@ TEST(Attention, TooSmallASavedStateIsRefused) {
 /// Memory for the largest shape serves all smaller ones.
 TEST(Attention, MemoryGrowsWithTheShape) {
   const AttentionShape largest{3, 16, 4, 4, 8};
-  for (const AttentionShape shape : {AttentionShape{2, 16, 4, 4, 8}, {3, 15, 4, 4, 8}, {1, 1, 4, 4, 8}}) {
+  for (const AttentionShape shape :
+       {AttentionShape{2, 16, 4, 4, 8}, {3, 15, 4, 4, 8}, {1, 1, 4, 4, 8}}) {
     EXPECT_LE(product_ops.attention_saved_bytes(shape, Dtype::fp32),
               product_ops.attention_saved_bytes(largest, Dtype::fp32));
     EXPECT_LE(product_ops.attention_workspace(shape, Dtype::fp32),
@@ -323,7 +324,8 @@ TEST(Attention, MemoryGrowsWithTheShape) {
 TEST(Attention, OnlyADeterministicWorkspaceGrowsWithTheSquareOfTheLength) {
   const NnSizes& planned = planned_sizes(Backend::cuda);
   const auto growth = [&](bool deterministic) {
-    AttentionShape shape{.sequences = 2, .length = 16384, .heads = 16, .kv_heads = 16, .head_width = 128};
+    AttentionShape shape{
+        .sequences = 2, .length = 16384, .heads = 16, .kv_heads = 16, .head_width = 128};
     shape.deterministic = deterministic;
     const auto shorter = static_cast<double>(planned.attention_workspace(shape, Dtype::bf16));
     shape.length *= 2;

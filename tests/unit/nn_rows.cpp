@@ -91,8 +91,7 @@ void check_norm(Dtype dtype, bool centred) {
       for (std::size_t j = 0; j < hidden; ++j) {
         const double n = (at(x, j) - m) * r;
         const double g = at(dy, j) * d(weight.wide[j]);
-        expected_y[row * hidden + j] =
-            n * d(weight.wide[j]) + (centred ? d(bias.wide[j]) : 0.0);
+        expected_y[row * hidden + j] = n * d(weight.wide[j]) + (centred ? d(bias.wide[j]) : 0.0);
         if (centred) mean_g += g / static_cast<double>(hidden);
         mean_gn += g * n / static_cast<double>(hidden);
         expected_weight[j] += at(dy, j) * n;
@@ -107,25 +106,27 @@ void check_norm(Dtype dtype, bool centred) {
     }
     expect_close(y, expected_y, 1e-5, "y");
     row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
-                               view(rstd), false, view(dx), true, view(d_weight), of_centred(view(d_bias)));
+                          view(rstd), false, view(dx), true, view(d_weight),
+                          of_centred(view(d_bias)));
     expect_close(dx, expected_dx, 1e-5, "dx");
     expect_close(d_weight, expected_weight, 1e-5, "weight gradient");
     expect_close(d_bias, expected_bias, 1e-5, "bias gradient");
     row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
-                               view(rstd), true, view(dx_added), true, view(d_weight),
-                               of_centred(view(d_bias)));
+                          view(rstd), true, view(dx_added), true, view(d_weight),
+                          of_centred(view(d_bias)));
     expect_close(dx_added, expected_added, 1e-5, "dx added");
 
     // Written instead of added: the bits of a sum that begins with zeros.
     std::fill(d_weight.begin(), d_weight.end(), 0.0F);
     std::fill(d_bias.begin(), d_bias.end(), 0.0F);
     row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
-                               view(rstd), false, view(dx), true, view(d_weight), of_centred(view(d_bias)));
+                          view(rstd), false, view(dx), true, view(d_weight),
+                          of_centred(view(d_bias)));
     Floats written_weight = poisoned(hidden);
     Floats written_bias = centred ? poisoned(hidden) : d_bias;
     row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
-                               view(rstd), false, view(dx), false, view(written_weight),
-                               of_centred(view(written_bias)));
+                          view(rstd), false, view(dx), false, view(written_weight),
+                          of_centred(view(written_bias)));
     expect_same_bits(written_weight, d_weight, "weight gradient, written");
     expect_same_bits(written_bias, d_bias, "bias gradient, written");
 
@@ -133,11 +134,9 @@ void check_norm(Dtype dtype, bool centred) {
     Weights narrow_weight(hidden, 8, dtype);
     Weights narrow_bias(hidden, 9, dtype);
     row_ops.norm_backward({}, shape, view(dy), view(x), weight.memory(), of_centred(view(mean)),
-                               view(rstd), false, view(dx), false, narrow_weight.view(),
-                               of_centred(narrow_bias.view()));
-    const auto rounded = [=](const Floats& sums) {
-      return loaded(stored(sums, dtype), dtype);
-    };
+                          view(rstd), false, view(dx), false, narrow_weight.view(),
+                          of_centred(narrow_bias.view()));
+    const auto rounded = [=](const Floats& sums) { return loaded(stored(sums, dtype), dtype); };
     expect_same_bits(narrow_weight.now(), rounded(written_weight), "narrow weight gradient");
     if (!centred) continue;
     expect_same_bits(narrow_bias.now(), rounded(written_bias), "narrow bias gradient");

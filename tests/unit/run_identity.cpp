@@ -111,8 +111,8 @@ TEST(RunIdentity, EveryOptionIsOfTheIdentityOrMayChange) {
 TEST(RunIdentity, OptionsOfLlamaAreOfItsIdentity) {
   const auto refused =
       refused_from([](config::TrainConfig& config) { config.model.name = "llama"; });
-  EXPECT_THAT(refused, testing::IsSupersetOf(
-                           {"zeropp.model.add_qkv_bias", "zeropp.model.rope_theta"}));
+  EXPECT_THAT(refused,
+              testing::IsSupersetOf({"zeropp.model.add_qkv_bias", "zeropp.model.rope_theta"}));
 }
 
 TEST(RunIdentity, AMomentumIsThereOrNot) {

@@ -36,9 +36,7 @@ struct Heads {
     return all.part(member * length() * length(), 0);
   }
   [[nodiscard]] Matrix square(const void* data) const {
-    return {.data = data,
-            .stride = length(),
-            .batch_stride = shape.group() * length() * length()};
+    return {.data = data, .stride = length(), .batch_stride = shape.group() * length() * length()};
   }
   /// The tokens of sequence s, from column `first` of rows of `row` elements on; heads lie `apart`
   /// columns apart.
@@ -155,8 +153,7 @@ class ProductAttention final : public AttentionPath {
                                  context.stream);
       for (std::size_t member = 0; member < shape.group(); ++member) {
         const Matrix square = heads.square(heads.squares(d_s, member).data);
-        const Matrix weights =
-            heads.square(p.part(member * shape.length * shape.length, 0).data);
+        const Matrix weights = heads.square(p.part(member * shape.length * shape.length, 0).data);
         const bool add = member > 0;
         heads.weighted(context, heads.scale(), square, heads.keys(qkv, s),
                        heads.queries(d_qkv, s, member));

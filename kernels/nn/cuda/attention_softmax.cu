@@ -13,8 +13,7 @@ namespace {
 constexpr unsigned kRowThreads = 128;
 
 template <class T>
-__global__ void forward_kernel(std::size_t length, const float* scores,
-                               T* probabilities) {
+__global__ void forward_kernel(std::size_t length, const float* scores, T* probabilities) {
   __shared__ RunningSoftmax scratch[32];
   const std::size_t n = blockIdx.x % length + 1;
   const float* const in = scores + blockIdx.x * length;
@@ -60,14 +59,13 @@ void attention_softmax(std::size_t count, std::size_t length, const float* score
   });
 }
 
-void attention_softmax_backward(std::size_t count, std::size_t length,
-                                ConstView probabilities, const float* d_probabilities,
-                                View d_scores, StreamHandle stream) {
+void attention_softmax_backward(std::size_t count, std::size_t length, ConstView probabilities,
+                                const float* d_probabilities, View d_scores, StreamHandle stream) {
   with_type(probabilities.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     backward_kernel<<<static_cast<unsigned>(count * length), kRowThreads, 0,
-                      cuda::stream_of(stream)>>>(length, probabilities.as<T>(),
-                                                 d_probabilities, d_scores.as<T>());
+                      cuda::stream_of(stream)>>>(length, probabilities.as<T>(), d_probabilities,
+                                                 d_scores.as<T>());
     cuda::check_launch();
   });
 }

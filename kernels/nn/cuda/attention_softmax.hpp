@@ -16,8 +16,7 @@ void attention_softmax(std::size_t count, std::size_t length, const float* score
 
 /// dS = P (dP - rowsum(P dP)) in the columns that count, zero beyond. dP: fp32; P and dS: any
 /// dtype, other memory.
-void attention_softmax_backward(std::size_t count, std::size_t length,
-                                ConstView probabilities, const float* d_probabilities,
-                                View d_scores, StreamHandle);
+void attention_softmax_backward(std::size_t count, std::size_t length, ConstView probabilities,
+                                const float* d_probabilities, View d_scores, StreamHandle);
 
 }  // namespace zeropp::nn::cuda_ops

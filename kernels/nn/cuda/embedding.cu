@@ -1,5 +1,6 @@
-// Token and position embedding on the GPU; the table of positions may be missing. Backward without atomics: the rows are sorted by token
-// (a stable sort keeps their order), then each token's rows are added in order, as on the host.
+// Token and position embedding on the GPU; the table of positions may be missing. Backward without
+// atomics: the rows are sorted by token (a stable sort keeps their order), then each token's rows
+// are added in order, as on the host.
 #include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
@@ -171,11 +172,10 @@ void embedding_backward(const NnContext& context, const EmbeddingShape& shape,
   const SortSpace space(shape);
   float* const d_token =
       elements<float>(d_token_table, shape.vocab * shape.hidden, "embedding token gradient");
-  float* const d_position =
-      d_position_table.count > 0
-          ? elements<float>(d_position_table, shape.length * shape.hidden,
-                            "embedding position gradient")
-          : nullptr;
+  float* const d_position = d_position_table.count > 0
+                                ? elements<float>(d_position_table, shape.length * shape.hidden,
+                                                  "embedding position gradient")
+                                : nullptr;
   // The scratch is typed fp32; it holds integers here.
   auto* const row_numbers = reinterpret_cast<std::int32_t*>(
       elements<float>(context.workspace, space.elements(), "embedding workspace"));

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kMeanThreads)
 
 void add_mean(const NnContext& context, ConstView values, double* total) {
   const float* const from = elements<float>(values, values.count, "mean input");
-  add_mean_kernel<<<1, kMeanThreads, 0, cuda::stream_of(context.stream)>>>(
-      values.count, from, total);
+  add_mean_kernel<<<1, kMeanThreads, 0, cuda::stream_of(context.stream)>>>(values.count, from,
+                                                                           total);
   cuda::check_launch();
 }
 

@@ -29,8 +29,8 @@ __device__ __forceinline__ void for_packs(unsigned hidden, const T* row,
   for (; j < hidden; j += step) body(j, load<W>(row + j));
 }
 
-/// kCentred: layer normalisation, else RMS. scale is 1 / hidden. A block has blockDim.y rows of blockDim.x threads: several rows of one warp
-/// each, or one row.
+/// kCentred: layer normalisation, else RMS. scale is 1 / hidden. A block has blockDim.y rows of
+/// blockDim.x threads: several rows of one warp each, or one row.
 template <class T, int W, bool kCentred>
 __global__ void __launch_bounds__(kThreads)
     forward_kernel(unsigned rows, unsigned hidden, float scale, float epsilon, const T* x,

@@ -9,7 +9,7 @@ namespace zeropp::nn::host {
 
 namespace {
 
-/// Offsets at which query head i % heads of sequence i / heads begins.
+/// Offsets of query head i % heads of sequence i / heads, and of the keys and values that it reads.
 struct Heads {
   AttentionShape shape;
 
@@ -20,7 +20,7 @@ struct Heads {
   [[nodiscard]] std::size_t queries(std::size_t i) const {
     return i / shape.heads * shape.length * shape.qkv() + i % shape.heads * shape.head_width;
   }
-  /// Of the keys that the head reads.
+  /// Offset of the keys that the head reads.
   [[nodiscard]] std::size_t keys(std::size_t i) const {
     return i / shape.heads * shape.length * shape.qkv() + shape.queries() +
            i % shape.heads / shape.group() * shape.head_width;
@@ -29,8 +29,8 @@ struct Heads {
   [[nodiscard]] std::size_t in_y(std::size_t i) const {
     return i / shape.heads * shape.length * shape.queries() + i % shape.heads * shape.head_width;
   }
-  /// What a gradient of keys or values is multiplied by before the head adds to it: 0 for the
-  /// first head of a group, which writes it.
+  /// Factor of a gradient of keys or values before the head adds to it: 0 for the first head of a
+  /// group, which writes it.
   [[nodiscard]] float kept(std::size_t i) const {
     return i % shape.heads % shape.group() == 0 ? 0.0F : 1.0F;
   }

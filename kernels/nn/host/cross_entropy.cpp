@@ -8,8 +8,8 @@
 namespace zeropp::nn::host {
 
 void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t vocab,
-                   std::size_t stride, const std::int32_t* targets, bool gradient,
-                   float loss_scale, View logits, View row_loss) {
+                   std::size_t stride, const std::int32_t* targets, bool gradient, float loss_scale,
+                   View logits, View row_loss) {
   float* const values = floats(logits, rows * stride, "cross-entropy logits");
   float* const losses = floats(row_loss, rows, "cross-entropy row loss");
   const float weight = loss_scale / static_cast<float>(rows);

@@ -35,10 +35,9 @@ void embedding_backward(const NnContext& /*context*/, const EmbeddingShape& shap
   const std::size_t rows = sequences * length;
   const float* const grad = floats(dy, rows * hidden, "embedding output gradient");
   float* const d_token = floats(d_token_table, vocab * hidden, "embedding token gradient");
-  float* const d_position =
-      d_position_table.count > 0
-          ? floats(d_position_table, length * hidden, "embedding position gradient")
-          : nullptr;
+  float* const d_position = d_position_table.count > 0 ? floats(d_position_table, length * hidden,
+                                                                "embedding position gradient")
+                                                       : nullptr;
   for_blocks("embedding_backward", hidden,
              [=, n = hidden, t = length](std::size_t begin, std::size_t end) {
                for (std::size_t row = 0; row < rows; ++row) {

@@ -288,8 +288,9 @@ class CudnnAttention final : public AttentionPath {
     const Plan& planned = plan(key);
     if (!planned.refusal.empty()) {
       cuda::fail("attention of " + std::to_string(key.sequences) + " x " +
-                 std::to_string(key.length) + " tokens, " + std::to_string(key.heads) +
-                 " heads (" + std::to_string(key.kv_heads) + " of keys) of " + std::to_string(key.width) + ": " + planned.refusal +
+                 std::to_string(key.length) + " tokens, " + std::to_string(key.heads) + " heads (" +
+                 std::to_string(key.kv_heads) + " of keys) of " + std::to_string(key.width) + ": " +
+                 planned.refusal +
                  ": cuDNN takes the model's longest sequences and not these: give sequences of "
                  "that length");
     }
