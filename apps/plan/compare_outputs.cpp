@@ -26,6 +26,7 @@ std::string shown_name(const std::string& feature, const Compared& about) {
   if (feature == kExact) {  // with the bits that are assumed
     return fmt::format("+exact ({:g})", about.all().zero.weight_differences.planned_bits);
   }
+  if (feature == kExactQgz) return "+exact +qgZ";
   if (feature == kExactInt8) return "+exact +int8";
   if (is_lower_stage(feature)) return feature;
   if (feature != kFeatures.back().name) return "+" + feature;
@@ -110,10 +111,12 @@ std::string recipe_text(const ComparedRow& row, const Compared& about) {
   std::string text;
   const auto add = [&](std::string_view where, const std::vector<std::string>& lines) {
     for (const std::string& line : lines) {
-      text += fmt::format("  {:10}  {}\n", &line == &lines.front() ? where : "", line);
+      text += fmt::format("  {:14}  {}\n", &line == &lines.front() ? where : "", line);
     }
   };
-  if (row.deepspeed.in != config::RunsIn::none) add("DeepSpeed", recipe.deepspeed);
+  if (row.deepspeed.in != config::RunsIn::none) {
+    add(row.deepspeed.is_released() ? "DeepSpeed" : "DeepSpeed main", recipe.deepspeed);
+  }
   add("FSDP2", recipe.fsdp2);
   add("accelerate", recipe.accelerate);
   add("torchtitan", recipe.torchtitan);
@@ -139,7 +142,11 @@ std::string advice(const Comparison& comparison, const Compared& about) {
       lossless = {&row, speedup};
     }
   }
-  if (fastest.row == nullptr) return "No row fits: zpp_plan search finds what does.\n";
+  if (fastest.row == nullptr) {
+    const bool recomputes = about.all().model.recompute_activations;
+    return fmt::format("No row fits: {}zpp_plan search finds what does.\n",
+                       recomputes ? "" : "--recompute-activations takes less memory, and ");
+  }
   if (fastest.speedup * (1 - about.gain) <= 1) {
     return fmt::format("No row {} makes a step {:g} % shorter (--gain).\n", which,
                        100 * about.gain);
@@ -182,7 +189,7 @@ trace::Document to_document(const Comparison& comparison, const trace::TraceData
        {},
        {column("feature", "",
                "Part of ZeRO++ that is on; none: ZeRO-3; all+differences: with weight differences; "
-               "hpZ+qgZ+exact: with exact ones; hybrid: sharding inside nodes; stage 2, stage 1: "
+               "hpZ+exact: with exact ones; hybrid: sharding inside nodes; stage 2, stage 1: "
                "of ZeRO",
                rows, &ComparedRow::feature),
         column("bytes_out_of_node", "bytes", "That leave one node in a step", rows,

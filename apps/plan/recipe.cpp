@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "kernels/codec/spec.hpp"
 
@@ -26,6 +27,12 @@ std::string deepspeed_keys(const zero::Options& zero) {
     text.insert(at + 1, " ");
   }
   return "\"zero_optimization\": " + text;
+}
+
+/// Name in torch of a dtype to compute in; empty where it is that of the weights.
+std::string_view torch_dtype(Dtype compute) {
+  if (compute == Dtype::bf16) return "bfloat16";
+  return compute == Dtype::fp16 ? "float16" : "";
 }
 
 /// The call that compresses a model that fully_shard() wrapped; empty where nothing is compressed.
@@ -69,7 +76,12 @@ Recipe recipe_of(const config::TrainConfig& config, int nodes, int ranks_per_nod
   if (resharded_in_node) {
     reshard = fmt::format(", reshard_after_forward={}", zero.hpz_partition_size);
   }
-  made.fsdp2.push_back(fmt::format("fully_shard(block, mesh=mesh{})", reshard));
+  const std::string_view dtype = torch_dtype(config::compute_dtype(config));
+  if (!dtype.empty()) {
+    made.fsdp2.push_back(fmt::format("policy = MixedPrecisionPolicy(param_dtype=torch.{})", dtype));
+  }
+  made.fsdp2.push_back(fmt::format("fully_shard(block, mesh=mesh{}{})",
+                                   dtype.empty() ? "" : ", mp_policy=policy", reshard));
   if (!call.empty()) made.fsdp2.push_back(call);
   // These have no switch for a group of ranks after forward.
   if (resharded_in_node) return made;

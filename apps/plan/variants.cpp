@@ -79,7 +79,10 @@ void add_others(Variants& made, const Job& job, bool exact_asked, const comm::To
       config::TrainConfig config = base;
       config.zero.quantized_weights = false;
       config.zero.weight_differences.enabled = config.zero.weight_differences.exact = true;
-      add(kExact, config);
+      config::TrainConfig whole = config;
+      whole.zero.quantized_gradients = false;
+      add(kExact, std::move(whole));
+      add(kExactQgz, config);
       if (config::is_given(given, "zeropp.gradient_codec_intra") ||
           config::is_given(given, "zeropp.gradient_codec_inter")) {
         return;

@@ -29,8 +29,9 @@ inline constexpr std::array<Feature, 7> kFeatures{{{"none", false, false, false}
 
 /// All parts of ZeRO++, with weight differences instead of weights.
 inline constexpr std::string_view kDifferences = "all+differences";
-/// hpZ and qgZ with exact weight differences, and the same with gradients in 8 bits on both hops.
-inline constexpr std::string_view kExact = "hpZ+qgZ+exact";
+/// hpZ with exact weight differences, with qgZ, and with gradients in 8 bits on both hops.
+inline constexpr std::string_view kExact = "hpZ+exact";
+inline constexpr std::string_view kExactQgz = "hpZ+qgZ+exact";
 inline constexpr std::string_view kExactInt8 = "hpZ+qgZ+exact+int8";
 
 /// Hybrid sharding, which shards everything over the ranks of a node, without and with qgZ.
@@ -49,8 +50,8 @@ inline constexpr std::array<LowerStage, 2> kLowerStages{{{"stage 2", 2}, {"stage
 /// Whether a row is of one of these.
 bool is_lower_stage(std::string_view name);
 
-/// A configuration that is no part of ZeRO++: kDifferences, kExact, kExactInt8, one of kHybrids or
-/// of kLowerStages.
+/// A configuration that is no part of ZeRO++: kDifferences, kExact, kExactQgz, kExactInt8, one of
+/// kHybrids or of kLowerStages.
 struct Other {
   std::string_view name;
   config::TrainConfig config;
@@ -66,10 +67,10 @@ struct Refused {
 struct Variants {
   /// Configurations in the order of kFeatures, resolved: the first is ZeRO-3.
   std::vector<config::TrainConfig> features;
-  /// kDifferences, unless all parts have differences already; of 16-bit weights kExact, unless they
-  /// have and these were not asked for, and kExactInt8, unless codecs of gradients are given; then
-  /// kHybrids in their order, unless a node has one rank, and kLowerStages; without those that the
-  /// trainer refuses.
+  /// kDifferences, unless all parts have differences already; of 16-bit weights kExact and
+  /// kExactQgz, unless they have and these were not asked for, and kExactInt8, unless codecs of
+  /// gradients are given; then kHybrids in their order, unless a node has one rank, and
+  /// kLowerStages; without those that the trainer refuses.
   std::vector<Other> others;
   std::vector<Refused> refused;
   /// ZeRO-3 over the vendor's collectives, which are faster on fast links; of a deterministic job

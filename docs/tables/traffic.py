@@ -239,7 +239,7 @@ def compare_models(programs):
                 said = ["none fits", "-", "-"] if best is None else [
                     f"`{shown.get(best['feature'], '+' + best['feature'])}`", f"{best['bytes_out_of_node'] / 1e9:.1f}", f"{best['speedup']:.2f}"]
                 lines.append([name, cluster, f"{by_hand:.1f}", sent, f"{rows[0]['step_seconds'] * 1e3:,.0f}", *said])
-    return markdown.table(["model", "nodes", "GB by hand", "ZeRO-3 GB", "its ms", "fastest row", "its GB", "factor"],
+    return markdown.table(["model", "nodes", "GB by hand", "ZeRO-3 GB", "its ms", "fastest row", "its GB", "speed-up"],
                           lines, right=(2, 3, 4, 6, 7))
 
 

@@ -102,8 +102,10 @@ HfModel parse_hf_config(const std::string& text, const std::string& name) {
 }
 
 HfModel read_hf_config(const std::filesystem::path& path) {
-  return parse_hf_config(config::read_config_text(path, "the model's configuration", "--hf-config"),
-                         path.string());
+  const bool is_model = std::filesystem::is_directory(path);  // a folder as of a checkpoint
+  const std::filesystem::path file = is_model ? path / "config.json" : path;
+  return parse_hf_config(config::read_config_text(file, "the model's configuration", "--hf-config"),
+                         file.string());
 }
 
 std::string describe_hf_model(const HfModel& read, const model::Options& planned) {

@@ -17,7 +17,6 @@ COMPARE = {
     "lib/collective/reference.cpp": "algorithms, written out a second time",
     "lib/data/options.hpp": "registered token sources",
     "lib/model/options.hpp": "a registered model",
-    "lib/config/checkpoint_options.cpp": "a registered model",
     "lib/config/json.cpp": "a configuration file",
     "lib/config/option.cpp": "a configuration file, and flags",
     "lib/config/optimizer_options.cpp": "registered optimizers",

@@ -15,8 +15,8 @@ FASTEST_LINK = 1e13  # bytes/s: of those that are tried
 FEATURES = ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "hpZ+qgZ", "all"]
 # Rows of a comparison after FEATURES, in this order; those of a line together or not at all: all parts may have weight
 # differences already, nodes one rank, stages 1 and 2 too little memory, and the trainer refuses some.
-OTHERS = [["all+differences"], ["hpZ+qgZ+exact"], ["hpZ+qgZ+exact+int8"], ["hybrid", "hybrid+qgZ"], ["stage 2"],
-          ["stage 1"]]
+OTHERS = [["all+differences"], ["hpZ+exact", "hpZ+qgZ+exact"], ["hpZ+qgZ+exact+int8"], ["hybrid", "hybrid+qgZ"],
+          ["stage 2"], ["stage 1"]]
 IN_TURN = ["hybrid", "stage 2", "stage 1"]  # of these the rows of micro-steps one after the other
 CLOSE = 1e-9  # of what is added up in another order
 

@@ -6,7 +6,7 @@ usage: zpp-validate transformers loss FOLDER TRACE [--evaluation N] [--tolerance
 
 loss: FOLDER has config.json and model.safetensors, as a checkpoint of --gather-weights-on-save; the mean loss of the
 held-out sequences that TRACE's evaluation N [-1: the last] read, computed in fp32, beside the one in the trace;
-|difference| / loss is at most T [1e-4]. The run's data is a text file (--data-source text), whose bytes are the tokens.
+|difference| / loss is at most T [1e-4]. A run with qwZ evaluates with lossy weights, and differs by more. The run's data is a text file (--data-source text), whose bytes are the tokens.
 make: a model with random initial values, saved to FOLDER. gradients: logits, loss and every gradient of a model with
 random weights and tokens, in fp64, beside those of the NumPy oracle; norm-wise relative differences are at most T
 [1e-10]. Sizes have the flags of zpp_train; --model llama with --add-qkv-bias is Qwen2. Exit codes: 0 within the
@@ -29,7 +29,8 @@ def sequences_of(run, evaluation):
     """[sequences, length + 1] of bytes: those that the evaluation read."""
     own = run["config"]["zeropp"]
     if own["data"]["source"] != "text":
-        raise Unfit("the run read no text file: use --data-source text")
+        raise Unfit("its run read no text file, whose bytes transformers could read: train with --data-source text "
+                    "and --eval-interval")
     data = Path(own["data"]["path"]).read_bytes()
     held_out = data[len(data) - math.ceil(len(data) * own["data"]["held_out_fraction"]):]
     length = own["model"]["seq_length"]
@@ -52,7 +53,13 @@ def loss(arguments):
     expected = run["evaluations"]["loss"][arguments.evaluation]
     error = abs(found - expected) / expected
     print(f"transformers {found:.7f}, trace {expected:.7f}, relative difference {error:.2e} of {len(tokens)} sequences")
-    return 0 if error <= arguments.tolerance else 1
+    if error <= arguments.tolerance:
+        return 0
+    lossy = run["config"]["zero_optimization"]["zero_quantized_weights"]
+    print(f"the losses differ by more than {arguments.tolerance:g}" + (
+        ": the run evaluated with weights that qwZ sent, and the file has those of the owners: evaluate with "
+        "--load-weights and without qwZ" if lossy else ""))
+    return 1
 
 
 def shape_of(arguments):
