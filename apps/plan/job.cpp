@@ -17,6 +17,7 @@
 #include "lib/base/units.hpp"
 #include "lib/config/options.hpp"
 #include "lib/data/token_source.hpp"
+#include "lib/model/registry.hpp"
 #include "lib/plan/estimate.hpp"
 #include "lib/plan/hf_config.hpp"
 #include "lib/plan/hf_shape.hpp"
@@ -83,6 +84,11 @@ void take_model(Job& job, const std::vector<config::Option>& given) {
   const std::string asked = std::exchange(model.name, read.model.name);
   model.parts = read.model.parts;
   plan::take_trainers(model);
+  try {
+    model::validate(model);
+  } catch (const Error& refusal) {  // of sizes that the file has, or flags beside it
+    throw Error(refusal.code(), fmt::format("{}: {}", job.hf_config, refusal.what()));
+  }
   if (config::is_given(given, "zeropp.model.name") && asked != model.name) {
     log::warn(
         fmt::format("--hf-config {} says which blocks are planned: --model {} is left out of "

@@ -44,15 +44,16 @@ std::string compress_call(const zero::Options& zero) {
   if (has_differences(zero) && differences.exact) weights = "exact";
   const std::string between = to_string(zero.gradient_codec_inter);
   const std::string inside = is_hybrid(zero) ? "none" : to_string(zero.gradient_codec_intra);
-  std::string gradients = "\"none\"";
+  const auto quoted = [](const std::string& codec) { return '"' + codec + '"'; };
+  std::string gradients = quoted("none");
   if (zero.quantized_gradients) {
-    gradients = inside == between ? fmt::format("\"{}\"", between)
-                                  : fmt::format("(\"{}\", \"{}\")", inside, between);
+    gradients = inside == between ? quoted(between)
+                                  : fmt::format("({}, {})", quoted(inside), quoted(between));
   }
-  std::string call =
-      fmt::format("zeropp.torch.compress(model, weights=\"{}\", gradients={}", weights, gradients);
+  std::string call = fmt::format("zeropp.torch.compress(model, weights={}, gradients={}",
+                                 quoted(weights), gradients);
   if (has_differences(zero) && !differences.exact) {
-    call += fmt::format(", weight_differences=\"{}\"", to_string(differences.codec));
+    call += fmt::format(", weight_differences={}", quoted(to_string(differences.codec)));
   }
   return call + ")";
 }

@@ -80,7 +80,7 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
         .other_flags = {"--norm-epsilon", "--layernorm-epsilon"},
         .field = &c.model.norm_eps,
         .help = "Added to the variance, or the mean square, before its root",
-        .range = {.minimum = 0, .maximum = 1, .minimum_excluded = true},
+        .range = between(1e-30, 1),  // not zero in fp32
         .in_effect = transformer,
         .effect_needs = "a transformer as zeropp.model.name"},
        {.path = "zeropp.model.seq_length",

@@ -32,7 +32,7 @@ std::string billions(std::size_t parameters) {
 std::string mlp_text(const model::Options& model, const model::Parts& parts) {
   const model::Experts& experts = parts.experts;
   const char* const kind = parts.gated_mlp ? "gated MLP" : "MLP";
-  const std::string dense = fmt::format("{} of {}", kind, model::ffn_width(model));
+  std::string dense = fmt::format("{} of {}", kind, model::ffn_width(model));
   if (experts.count == 0) return dense;
   std::size_t mixed = 0;
   for (const model::BlockKind& each : model::block_kinds(model)) {

@@ -22,6 +22,13 @@ json momentum_of(const optim::Options& options) {
   return options.momentum > 0 ? "above 0" : "0";
 }
 
+/// Width of a head, and null where it follows from other sizes.
+json head_dim_of(const model::Options& model) {
+  const bool follows =
+      !model::is_transformer(model) || model::query_width(model) == model.hidden_size;
+  return follows ? json() : json(model::head_width(model));
+}
+
 json tensors_of(const std::vector<zero::Unit>& units) {
   json list = json::array();
   for (const zero::Unit& unit : units) {
@@ -61,7 +68,7 @@ json identity_of(const config::TrainConfig& config, std::size_t vocab_size,
           {"num-layers", config.model.num_layers},
           {"hidden-size", config.model.hidden_size},
           {"num-attention-heads", config.model.num_attention_heads},
-          {"head-dim", transformer ? json(model::head_width(config.model)) : json()},
+          {"head-dim", head_dim_of(config.model)},
           {"rope-theta", llama ? json(config.model.rope_theta) : json()},
           {"norm-eps", transformer ? json(config.model.norm_eps) : json()},
           {"seq-length", config.model.seq_length},

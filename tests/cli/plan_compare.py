@@ -28,7 +28,8 @@ EXACT["hpZ+qgZ+exact+int8"] = [*EXACT["hpZ+qgZ+exact"], *INT8]
 STAGES = {"stage 2": ["--zero-stage", "2"], "stage 1": ["--zero-stage", "1"]}
 OTHERS = {**DIFFERENCES, **EXACT, **HYBRIDS, **STAGES}
 SHOWN = {"none": "ZeRO-3/FSDP2", "all": "ZeRO++ (all)", "all+differences": "+differences", "hybrid": "hybrid",
-         "hpZ+exact": "+exact (6.5)", "hpZ+qgZ+exact": "+exact +qgZ", "hpZ+qgZ+exact+int8": "+exact +int8", "hybrid+qgZ": "hybrid +qgZ",
+         "hpZ+exact": "+exact (6.5)", "hpZ+qgZ+exact": "+exact +qgZ",
+         "hpZ+qgZ+exact+int8": "+exact +int8", "hybrid+qgZ": "hybrid +qgZ",
          "stage 2": "stage 2", "stage 1": "stage 1"}
 UNCOMPRESSED = ["none", "hpZ", "hybrid", "stage 2", "stage 1"]
 LOSSLESS = [*UNCOMPRESSED, "hpZ+exact"]
@@ -161,7 +162,8 @@ class Numbers(Case):
                     break
         self.assertGreater(len(seen), 2)
         for words, said in ((["--gain", "0.99"], "No row that fits makes a step 99 % shorter (--gain)."),
-                            (["--memory-limit", "0.001"], "No row fits: --recompute-activations takes less memory, and zpp_plan search finds what "
+                            (["--memory-limit", "0.001"],
+                             "No row fits: --recompute-activations takes less memory, and zpp_plan search finds what "
                              "does."),
                             (["--memory-limit", "0.001", "--recompute-activations"],
                              "No row fits: zpp_plan search finds what does.")):

@@ -19,7 +19,8 @@ PLAIN, INT8, INT4, EXACT = 2, 1 + 2 / 256, 0.5 + 2 / 128, 6.5 / 8 + 1 / 256  # a
 # Bytes that cross nodes for each parameter: gathers of weights, and reductions of gradients.
 CROSSING = {"none": (2 * PLAIN, PLAIN), "qwZ": (2 * INT8, PLAIN), "hpZ": (PLAIN, PLAIN), "qgZ": (2 * PLAIN, INT4),
             "qwZ+qgZ": (2 * INT8, INT4), "hpZ+qgZ": (PLAIN, INT4), "all": (INT8, INT4),
-            "all+differences": (INT4, INT4), "hpZ+exact": (EXACT, PLAIN), "hpZ+qgZ+exact": (EXACT, INT4), "hpZ+qgZ+exact+int8": (EXACT, INT8),
+            "all+differences": (INT4, INT4), "hpZ+exact": (EXACT, PLAIN), "hpZ+qgZ+exact": (EXACT, INT4),
+            "hpZ+qgZ+exact+int8": (EXACT, INT8),
             "hybrid": (PLAIN, PLAIN), "hybrid+qgZ": (INT4, INT4), "stage 2": (PLAIN, PLAIN),
             "stage 1": (PLAIN, PLAIN)}
 PADDING = 2e-3  # of units to whole blocks for all ranks

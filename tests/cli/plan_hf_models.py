@@ -212,6 +212,10 @@ class Models(planned.Program):
         mixed = MODELS["Qwen3-30B-A3B"]["config"]
         self.refused(*map(str, JOB), "--hf-config", self.config({**mixed, "num_experts_per_tok": 129}),
                      parts=("a token goes through 129 of 128 experts",))
+        for keys in ({"num_key_value_heads": 3}, {"head_dim": 7}):  # the file is named, its model not described
+            result = self.plan(*JOB, "--hf-config", self.config({**base, **keys}))
+            self.check_fails(result, zpp.USAGE, "config.json: ", program="zpp_plan")
+            self.assertNotIn("billion", result.stderr)
         dense = {**base, "num_local_experts": 1}
         self.told(*map(str, JOB), "--hf-config", self.config(dense))
 

@@ -141,7 +141,7 @@ class PlanTrace(zpp.TestCase):
         copy = self.folder / "changed.h5"
         with h5py.File(path) as file:
             columns = list(file["comparison"])
-        hybrid = 10  # the first of the two, before two stages
+            hybrid = list(file["comparison/feature"].asstr()[()]).index("hybrid")  # the first of the two
         # One of the two is missing, they are swapped, they are others.
         for change in (lambda values: values[[row for row in range(len(values)) if row != hybrid + 1]],
                        lambda values: values[[*range(hybrid), hybrid + 1, hybrid, *range(hybrid + 2, len(values))]],

@@ -65,6 +65,9 @@ def block_bytes(row, activation):
         values = math.prod(sizes)
         return ((3 * values * a, values * a) if row["kernel"] == "attention_forward"
                 else (5 * values * a, 3 * values * a))
+    if row["kernel"] == "rotary":  # queries and keys, and the angles of all positions
+        turned = 2 * math.prod(sizes) * a
+        return turned + 4 * sizes[1] * sizes[3], turned
     rows, columns, out = (*sizes, 0, 0)[:3]
     bias, residual, gelu = (word in variant for word in ("bias", "residual", "gelu"))
     weights = columns * out
@@ -72,6 +75,11 @@ def block_bytes(row, activation):
         "layernorm_forward": lambda: (rows * columns * a + 2 * columns * e, rows * columns * a + 8 * rows),
         "layernorm_backward": lambda: ((3 if variant == "add" else 2) * rows * columns * a + columns * e + 8 * rows,
                                        rows * columns * a + 8 * columns),
+        "rmsnorm_forward": lambda: (rows * columns * a + columns * e, rows * columns * a + 4 * rows),
+        "rmsnorm_backward": lambda: ((3 if variant == "add" else 2) * rows * columns * a + columns * e + 4 * rows,
+                                     rows * columns * a + 4 * columns),
+        "swiglu_forward": lambda: (2 * rows * columns * a, rows * columns * a),
+        "swiglu_backward": lambda: (3 * rows * columns * a, 2 * rows * columns * a),
         "linear_forward": lambda: ((rows * columns + residual * rows * out) * a + (weights + bias * out) * e,
                                    rows * out * a),
         "linear_gelu_forward": lambda: (rows * columns * a + (weights + out) * e, 2 * rows * out * a),

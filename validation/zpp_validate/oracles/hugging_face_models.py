@@ -6,7 +6,8 @@ usage: zpp-validate transformers loss FOLDER TRACE [--evaluation N] [--tolerance
 
 loss: FOLDER has config.json and model.safetensors, as a checkpoint of --gather-weights-on-save; the mean loss of the
 held-out sequences that TRACE's evaluation N [-1: the last] read, computed in fp32, beside the one in the trace;
-|difference| / loss is at most T [1e-4]. A run with qwZ evaluates with lossy weights, and differs by more. The run's data is a text file (--data-source text), whose bytes are the tokens.
+|difference| / loss is at most T [1e-4]. A run with qwZ evaluates with lossy weights, and differs by more. The run's
+data is a text file (--data-source text), whose bytes are the tokens.
 make: a model with random initial values, saved to FOLDER. gradients: logits, loss and every gradient of a model with
 random weights and tokens, in fp64, beside those of the NumPy oracle; norm-wise relative differences are at most T
 [1e-10]. Sizes have the flags of zpp_train; --model llama with --add-qkv-bias is Qwen2. Exit codes: 0 within the

@@ -85,7 +85,8 @@ def nanoseconds(seconds):
     return round(seconds * 1e9)
 
 
-def rows(columns):
+def rows(group):
+    columns = {name: values for name, values in group.items() if isinstance(values, list)}  # the rest: attributes
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
