@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "lib/base/in_parallel.hpp"
 #include "lib/plan/estimate.hpp"
 #include "lib/plan/step_time.hpp"
 
@@ -155,8 +156,12 @@ Comparison compare(const Variants& variants, const comm::Topology& topology,
     made.tokens_per_step = told.tokens_per_step;
     made.rows.push_back(row_of(kFeatures[i].name, runs.features[i], told, before));
   }
-  for (const Other& other : variants.others) {
-    plan::PlannedRun run = planned(other.config, topology, other.step);
+  std::vector<plan::PlannedRun> all = in_parallel(variants.others.size(), [&](std::size_t index) {
+    return planned(variants.others[index].config, topology, variants.others[index].step);
+  });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Other& other = variants.others[i];
+    plan::PlannedRun& run = all[i];
     const ComparedRow row = row_of(other.name, run, plan::estimate(run), before);
     const bool fits = memory == 0 || static_cast<double>(row.memory) <= memory;
     if (is_lower_stage(other.name) && !fits) continue;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/in_parallel.hpp"
 #include "lib/base/log.hpp"
 #include "lib/data/token_source.hpp"
 
@@ -179,9 +180,9 @@ plan::PlannedRun planned(const config::TrainConfig& config, const comm::Topology
 PlannedVariants planned(const Variants& variants, const comm::Topology& topology,
                         std::size_t step) {
   PlannedVariants made;
-  for (const config::TrainConfig& config : variants.features) {
-    made.features.push_back(planned(config, topology, step));
-  }
+  made.features = in_parallel(variants.features.size(), [&](std::size_t index) {
+    return planned(variants.features[index], topology, step);
+  });
   made.baselines.push_back(planned(variants.vendors, topology, step));
   made.baselines.push_back(planned(variants.features.front(), topology, step));
   return made;

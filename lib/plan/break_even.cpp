@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "lib/base/in_parallel.hpp"
 #include "lib/plan/step_time.hpp"
 
 namespace zeropp::plan {
@@ -54,13 +55,11 @@ std::vector<std::vector<Rates>> pays_where(std::span<const PlannedRun> without,
   const double own = cluster.rails.with(1).rate;
   const auto at = [&](double rate) { return rate == own ? cluster : as_fast_as(cluster, rate); };
   const std::vector<double> tried = tried_rates(own);
-  std::vector<double> shortest(tried.size());
-  std::ranges::transform(tried, shortest.begin(),
-                         [&](double rate) { return shortest_step(without, at(rate)); });
-  std::vector<std::vector<Rates>> found;
-  for (const PlannedRun& run : with) {
+  const std::vector<double> shortest = in_parallel(
+      tried.size(), [&](std::size_t i) { return shortest_step(without, at(tried[i])); });
+  return in_parallel(with.size(), [&](std::size_t index) {
     const auto pays = [&](double rate, double before) {
-      return step_seconds(run, at(rate)) < (1 - gain) * before;
+      return step_seconds(with[index], at(rate)) < (1 - gain) * before;
     };
     std::vector<Rates> ranges;
     bool paid = false;
@@ -81,9 +80,8 @@ std::vector<std::vector<Rates>> pays_where(std::span<const PlannedRun> without,
         }
       }
     }
-    found.push_back(std::move(ranges));
-  }
-  return found;
+    return ranges;
+  });
 }
 
 double fastest_of(std::span<const Rates> pays) { return pays.empty() ? 0 : pays.back().below; }
