@@ -1,6 +1,6 @@
 // The parts that a decoder is made of, beside its sizes (options.hpp). The models of the trainer
 // are two values of Parts, decoders of other architectures that are planned are others
-// (lib/plan/hf_shape.cpp). steps.hpp has the steps that follow.
+// (lib/plan/hf_architectures.cpp). steps.hpp has the steps that follow.
 #pragma once
 
 #include <cstddef>

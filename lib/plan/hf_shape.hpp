@@ -1,7 +1,6 @@
-// Parts and sizes of a decoder that a config.json of Hugging Face's transformers describes: one
-// table of architectures, with the parts of their blocks and their classes' defaults. The
-// parameters that follow are those of the classes, to the parameter: tests/cli/hf_models.json has
-// public files.
+// Parts and sizes of a decoder that a config.json of Hugging Face's transformers describes, by
+// the table of architectures (hf_architectures.hpp). The parameters that follow are those of the
+// classes, to the parameter: tests/cli/hf_models.json has public files.
 #pragma once
 
 #include <cstddef>
