@@ -18,18 +18,9 @@ using nn::AttentionShape;
 constexpr double kForwardProducts = 2;
 constexpr double kBackwardProducts = 5;
 
-AttentionShape shape_of(const Block& block) {
-  const BlockShape& s = block.shape;
-  return {.sequences = s.sequences,
-          .length = s.length,
-          .heads = s.heads,
-          .kv_heads = s.heads,
-          .head_width = s.hidden / s.heads};
-}
-
 struct Inputs {
   Inputs(const Block& block, Dtype activation_)
-      : shape(shape_of(block)),
+      : shape(block.attention()),
         activation(activation_),
         qkv(block.source.normals(1, activation)),
         dy(block.source.normals(2, activation)) {}
@@ -231,11 +222,7 @@ Problem backward_of(const Block& block, const ComputeDevice& device) {
   return problem;
 }
 
-std::string label(const Block& block) {
-  const BlockShape& s = block.shape;
-  return std::to_string(s.sequences) + 'x' + std::to_string(s.length) + 'x' +
-         std::to_string(s.heads) + 'x' + std::to_string(s.hidden / s.heads);
-}
+std::string label(const Block& block) { return block.by_heads(); }
 
 }  // namespace
 

@@ -21,6 +21,19 @@ struct Block {
   [[nodiscard]] std::string rows_by(std::size_t columns) const {
     return std::to_string(shape.rows()) + 'x' + std::to_string(columns);
   }
+  /// Attention of the block, whose heads all have keys of their own.
+  [[nodiscard]] nn::AttentionShape attention() const {
+    return {.sequences = shape.sequences,
+            .length = shape.length,
+            .heads = shape.heads,
+            .kv_heads = shape.heads,
+            .head_width = shape.hidden / shape.heads};
+  }
+  /// "8x1024x25x64"
+  [[nodiscard]] std::string by_heads() const {
+    return std::to_string(shape.sequences) + 'x' + std::to_string(shape.length) + 'x' +
+           std::to_string(shape.heads) + 'x' + std::to_string(shape.hidden / shape.heads);
+  }
   /// Dtype of activations and their gradients.
   [[nodiscard]] Dtype activation(const ComputeDevice& device) const {
     return device.nn->activation_dtype(compute);

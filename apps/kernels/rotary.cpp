@@ -14,11 +14,7 @@ constexpr std::size_t kLooks = 32;  // tokens
 
 struct Inputs {
   Inputs(const Block& block, const ComputeDevice& device)
-      : shape{.sequences = block.shape.sequences,
-              .length = block.shape.length,
-              .heads = block.shape.heads,
-              .kv_heads = block.shape.heads,
-              .head_width = block.shape.hidden / block.shape.heads},
+      : shape(block.attention()),
         activation(block.activation(device)),
         qkv(block.source.normals(1, activation)) {}
 
@@ -88,11 +84,7 @@ Problem rotary_of(const Block& block, const ComputeDevice& device) {
           .check = [in](const Results& results) { return check(in, results); }};
 }
 
-std::string label(const Block& block) {
-  const BlockShape& s = block.shape;
-  return std::to_string(s.sequences) + 'x' + std::to_string(s.length) + 'x' +
-         std::to_string(s.heads) + 'x' + std::to_string(s.hidden / s.heads);
-}
+std::string label(const Block& block) { return block.by_heads(); }
 
 }  // namespace
 
