@@ -220,7 +220,9 @@ def compare_models(programs):
     """ZeRO-3 by hand and planned, and the fastest row that fits, lossy or not."""
     known = json.loads((pathlib.Path(__file__).parents[2] / "tests" / "cli" / "hf_models.json").read_text())
     memory = {"a100": 80, "l40s": 45}  # GiB
-    shown = {"all": "ZeRO++ (all)", "all+differences": "+differences", "hybrid+qgZ": "hybrid +qgZ"}
+    shown = {"all": "ZeRO++ (all)", "all+differences": "+differences", "hpZ+exact": "+exact",
+             "hpZ+qgZ+exact": "+exact +qgZ", "hpZ+qgZ+exact+int8": "+exact +int8", "hybrid": "hybrid",
+             "hybrid+qgZ": "hybrid +qgZ", "stage 2": "stage 2", "stage 1": "stage 1"}
     lines = []
     with tempfile.TemporaryDirectory() as place:
         for cluster, (nodes, flags) in CLUSTERS.items():
