@@ -26,6 +26,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "validation"))
+from zpp_validate.forms.transformer import Shape  # noqa: E402
 from zpp_validate.peers import launch  # noqa: E402
 from zpp_validate.tables import markdown_table  # noqa: E402
 
@@ -89,14 +90,14 @@ class Text:
 
 def train(modules, options, place, text, device, seed, keywords):
     """(held-out loss, mean training loss of the last tenth, share of rank 0's collectives that were compressed, seconds) of one run."""
-    torch, gpt, plugin = modules
+    torch, transformer, plugin = modules
     distributed = torch.distributed
     mesh = distributed.device_mesh.init_device_mesh(options.device, (place.size,), mesh_dim_names=("shard",))
     with torch.device("meta"):
-        model = gpt.Gpt(options.num_layers, options.hidden_size, options.num_attention_heads, options.seq_length, VOCABULARY, False, False)
-    gpt.shard(model, mesh, torch.bfloat16)
+        model = transformer.Transformer(Shape.of({"name": "gpt", "tied_head": False, **vars(options)}, VOCABULARY))
+    transformer.shard(model, mesh, torch.bfloat16)
     model.to_empty(device=device)
-    gpt.initialize(model, place.size * seed + place.rank)
+    transformer.initialize(model, place.size * seed + place.rank)
     if keywords is not None:
         plugin.compress(model, **keywords)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.1, fused=device.type == "cuda")
@@ -104,7 +105,7 @@ def train(modules, options, place, text, device, seed, keywords):
     recent, begin = [], time.perf_counter()
 
     def loss_of(batch):
-        return gpt.cross_entropy(model(batch[:, :-1]), batch[:, 1:])
+        return transformer.cross_entropy(model(batch[:, :-1]), batch[:, 1:])
 
     for step in range(options.steps):
         share = max(0, step - rise) / max(1, options.steps - rise)
@@ -180,12 +181,12 @@ def main():
     launch.set_nccl(os.environ, place, None)
     torch = launch.import_torch("plugin_losses", place, options.device == "cuda")
     try:
-        from zpp_validate.peers import gpt
+        from zpp_validate.peers import transformer
         importlib.import_module("scipy.stats")  # the table needs it: its absence is an error before the first run
         import zeropp.torch
     except ImportError as missing:
         launch.fail("plugin_losses", launch.ENVIRONMENT, f"{missing}: give {sys.executable} the packages zeropp, numpy and scipy")
-    modules = torch, gpt, zeropp.torch
+    modules = torch, transformer, zeropp.torch
 
     device = torch.device("cuda", place.local) if options.device == "cuda" else torch.device("cpu")
     if options.device == "cuda":

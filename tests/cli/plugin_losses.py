@@ -1,4 +1,4 @@
-# ctest: name=plugin_losses timeout=120 labels=cli,nightly processors=2
+# ctest: name=plugin_losses timeout=120 labels=cli,nightly,torch processors=2
 """jobscripts/local/plugin_losses.py trains, continues and prints its table, where there is PyTorch."""
 
 import json
