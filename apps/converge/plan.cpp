@@ -22,18 +22,19 @@ namespace zeropp::converge {
 namespace {
 
 /// The nodes of a run's ranks: declared, or those of the team, which are the first of.
-comm::Topology topology_of(const config::TrainConfig& config, const comm::Topology& job,
-                           std::size_t ranks) {
-  const int size = checked<int>(ranks, "ranks of a run");
-  if (config.node_size > 0) {
-    return comm::declared_topology(size, checked<int>(config.node_size, "node size"));
+comm::Topology topology_of(const RunRanks& ranks, const comm::Topology& job) {
+  const int size = checked<int>(ranks.ranks, "ranks of a run");
+  const int node_size = checked<int>(ranks.node_size, "node size");
+  if (ranks.virtual_ranks > 0) {
+    return comm::virtual_topology(checked<int>(ranks.virtual_ranks, "virtual ranks"), node_size);
   }
+  if (node_size > 0) return comm::declared_topology(size, node_size);
   if (job.node_count == 1) return {size, 1, size, false};
   if (size == job.world_size) return job;
   throw Error(ExitCode::usage,
               fmt::format("{} of {} ranks on {} nodes have no nodes of their own: declare "
                           "zeropp.node_size",
-                          ranks, job.world_size, job.node_count));
+                          size, job.world_size, job.node_count));
 }
 
 /// Calls read(); an Error that it throws gets the name of the setting before its message.
@@ -143,6 +144,15 @@ std::size_t ranks_of(const Setting& setting, std::size_t team) {
                           setting.ranks, team));
 }
 
+RunRanks run_ranks_of(const Setting& setting, const config::TrainConfig& config, std::size_t team) {
+  const RunRanks ranks{ranks_of(setting, team), config.virtual_ranks, config.node_size};
+  if (ranks.virtual_ranks == 0 || ranks.ranks == 1) return ranks;
+  throw Error(ExitCode::usage,
+              fmt::format("zeropp.virtual_ranks {} are of one process, and a run has {} ranks: "
+                          "give --ranks-per-run 1",
+                          ranks.virtual_ranks, ranks.ranks));
+}
+
 /// Whether the runs of one setting are compared with those of the other.
 bool are_compared(const SettingRow& one, const SettingRow& other) {
   return one.baseline == other.name || other.baseline == one.name;
@@ -188,7 +198,7 @@ std::string training_of(const Plan& plan, const StudyRun& run) {
   const SettingRow& row = plan.rows[run.setting];
   nlohmann::json config = nlohmann::json::parse(row.config_json);
   config["zeropp"].erase("seed");  // the setting's first; the run's own is beside it
-  return fmt::format("{} seed {} ranks {} {}", row.level, run.seed, run.ranks, config.dump());
+  return fmt::format("{} seed {} ranks {} {}", row.level, run.seed, run.ranks.ranks, config.dump());
 }
 
 std::size_t equal_trainings(const Plan& plan) {
@@ -206,11 +216,11 @@ Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t te
       plan.left_out.push_back(setting.name);
       continue;
     }
-    StudyRun planned{.setting = plan.settings.size(), .node_size = asked->config.node_size};
+    StudyRun planned{.setting = plan.settings.size(), .ranks = {}};
     comm::Topology topology;
     named(setting, [&] {
-      planned.ranks = ranks_of(setting, team);
-      topology = topology_of(asked->config, context.topology(), planned.ranks);
+      planned.ranks = run_ranks_of(setting, asked->config, team);
+      topology = topology_of(planned.ranks, context.topology());
     });
     const auto run = configure(setting, setting.seeds.front(), context, topology);
     named(setting, [&] { require_one_node_size(run->config, nodes_of_nccl); });

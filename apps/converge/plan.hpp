@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/converge/matrix.hpp"
+#include "apps/converge/team.hpp"
 #include "lib/app/app.hpp"
 #include "lib/config/train_config.hpp"
 
@@ -43,8 +44,7 @@ struct SettingRow {
 struct StudyRun {
   std::size_t setting = 0;  ///< in Plan::settings
   std::uint64_t seed = 0;
-  std::size_t ranks = 0;  ///< of a team that take part
-  std::size_t node_size = 0;
+  RunRanks ranks;
   /// In Plan::runs: the first run that trains the same, which is itself where no other does. A
   /// setting that is compared with two baselines is listed twice, and trained once. Runs of
   /// contracts, and those that are compared with each other, are all trained.

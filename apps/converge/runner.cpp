@@ -156,18 +156,21 @@ std::string data_hash(const config::TrainConfig& config, const train::Tokens& to
 RunResult run_one(const Setting& setting, const StudyRun& planned, const Team& team,
                   const train::Tokens& tokens, const app::Context& job) {
   RunResult result;
-  team.with_context(planned.ranks, planned.node_size, [&](const app::Context& context) {
+  team.with_context(planned.ranks, [&](const app::Context& context) {
     const auto run = configure(setting, planned.seed, job, context.topology());
     const auto start = std::chrono::steady_clock::now();
     Run training(setting, *run, tokens, context);
     result.interrupted = training.train();
     if (result.interrupted != 0) return;
-    training.add_to(result.record);
-    result.record.setting = setting.name;
-    result.record.seed = planned.seed;
-    result.record.data_hash = data_hash(run->config, tokens);
-    result.record.seconds =
+    RunRecord record;
+    training.add_to(record);
+    if (context.topology().virtual_ranks && !context.is_root()) return;  // they share the result
+    record.setting = setting.name;
+    record.seed = planned.seed;
+    record.data_hash = data_hash(run->config, tokens);
+    record.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.record = std::move(record);
   });
   return result;
 }

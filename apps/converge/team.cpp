@@ -6,6 +6,7 @@
 
 #include "lib/base/checked.hpp"
 #include "lib/comm/flight_record.hpp"
+#include "lib/comm/virtual_ranks.hpp"
 
 namespace zeropp::converge {
 
@@ -31,13 +32,18 @@ Team::Team(const app::Context& context, std::size_t ranks) : job_(context), rank
   world_ = context.world().split(checked<int>(index_, "team"));
 }
 
-void Team::with_context(std::size_t ranks, std::size_t node_size,
+void Team::with_context(const RunRanks& ranks,
                         const std::function<void(const app::Context&)>& work) const {
-  const bool takes_part = static_cast<std::size_t>(world_->control().rank()) < ranks;
+  const bool takes_part = static_cast<std::size_t>(world_->control().rank()) < ranks.ranks;
   const auto world = world_->split(takes_part ? 0 : 1);
   std::optional<Error> failed;
   try {
-    if (takes_part) work_in(*world, ranks, node_size, work);
+    if (takes_part && ranks.virtual_ranks > 0) {
+      comm::VirtualRanks(checked<int>(ranks.virtual_ranks, "number of virtual ranks"))
+          .run([&](comm::World& virtual_world) { work_in(virtual_world, ranks, work); });
+    } else if (takes_part) {
+      work_in(*world, ranks, work);
+    }
   } catch (const comm::AgreedError& error) {
     failed = error;
   }
@@ -46,14 +52,19 @@ void Team::with_context(std::size_t ranks, std::size_t node_size,
   world_->control().agree(failed);
 }
 
-void Team::work_in(comm::World& world, std::size_t ranks, std::size_t node_size,
+void Team::work_in(comm::World& world, const RunRanks& ranks,
                    const std::function<void(const app::Context&)>& work) const {
-  world.set_topology(checked<int>(node_size, "node size"));
+  world.set_topology(checked<int>(ranks.node_size, "node size"));
   app::Context context(world, no_options_, job_.name(), job_.command_line());
   context.gpus = job_.gpus;
-  const auto first = job_.gpus.index.begin() + static_cast<std::ptrdiff_t>(index_ * ranks_);
-  context.gpus.index.assign(first, first + static_cast<std::ptrdiff_t>(ranks));
+  context.gpus.index = gpus_of(ranks);
   work(context);
+}
+
+std::vector<int> Team::gpus_of(const RunRanks& ranks) const {
+  const auto first = job_.gpus.index.begin() + static_cast<std::ptrdiff_t>(index_ * ranks_);
+  if (ranks.virtual_ranks > 0) return std::vector<int>(ranks.virtual_ranks, *first);
+  return {first, first + static_cast<std::ptrdiff_t>(ranks.ranks)};
 }
 
 }  // namespace zeropp::converge

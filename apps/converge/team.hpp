@@ -11,6 +11,13 @@
 
 namespace zeropp::converge {
 
+/// Ranks of a run.
+struct RunRanks {
+  std::size_t ranks = 0;          ///< the first ranks of the team, which take part
+  std::size_t virtual_ranks = 0;  ///< that the one rank which takes part runs; 0: none
+  std::size_t node_size = 0;      ///< 0: nodes as found
+};
+
 class Team {
  public:
   /// `ranks`: size of a team; 0: all ranks are one team. Collective over the context's world, which
@@ -22,15 +29,16 @@ class Team {
   [[nodiscard]] std::size_t ranks() const { return ranks_; }
   [[nodiscard]] comm::Control& control() const { return world_->control(); }
 
-  /// Runs `work` on the first `ranks` ranks of the team as a world with nodes of `node_size` (0: as
-  /// found). Collective over the team; where `work` ends with AgreedError, all ranks of the team
-  /// do.
-  void with_context(std::size_t ranks, std::size_t node_size,
+  /// Runs `work` on ranks of the team as a world. Collective over the team; where `work` ends with
+  /// AgreedError, all ranks of the team do.
+  void with_context(const RunRanks& ranks,
                     const std::function<void(const app::Context&)>& work) const;
 
  private:
-  void work_in(comm::World& world, std::size_t ranks, std::size_t node_size,
+  void work_in(comm::World& world, const RunRanks& ranks,
                const std::function<void(const app::Context&)>& work) const;
+  /// GPUs of the ranks of a run.
+  [[nodiscard]] std::vector<int> gpus_of(const RunRanks& ranks) const;
 
   const app::Context& job_;
   std::size_t ranks_;

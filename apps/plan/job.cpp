@@ -266,6 +266,9 @@ void take_job(Job& job, const std::vector<config::Option>& given) {
   take_model(job, given);
   take_precision(job, given);
   refuse_read_weights(given);
+  // The plan of a run on virtual ranks is of the real ranks that it stands for.
+  if (job.config.virtual_ranks > 0) job.config.transport.reset();
+  job.config.virtual_ranks = 0;
   if (config::is_given(given, "plan.step")) return;
   // The step before which no evaluation gathers the weights, where there is one.
   const bool evaluates = job.config.zero.stage == 3 && job.config.evaluation_interval > 1;

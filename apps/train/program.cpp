@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
       .groups = config::option_groups(),
       .common_flags = config::common_flags(),
       .node_size = &config.node_size,
+      .virtual_ranks = &config.virtual_ranks,
       .config_flags = "--config,--deepspeed_config"};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     config::resolve(config, given, machine);

@@ -122,9 +122,12 @@ struct App {
   std::vector<config::OptionGroup> groups = {{"options", "Options", "All options.", {""}}};
   std::vector<std::string> common_flags = {};  ///< those that --help lists; empty: all
   const std::size_t* node_size = nullptr;      ///< ranks per node as declared; null or 0: as found
-  std::string json_flags = "--json";           ///< names of the flag, separated by commas
-  std::string timeout_flags = "--timeout";     ///< names of the flag, separated by commas
-  std::string config_flags = "--config";       ///< names of the flag, separated by commas
+  /// Ranks that one process runs (lib/comm/virtual_ranks.hpp); null or 0: those that were launched.
+  /// Then `run` is called by each of them; they share the program's configuration.
+  const std::size_t* virtual_ranks = nullptr;
+  std::string json_flags = "--json";        ///< names of the flag, separated by commas
+  std::string timeout_flags = "--timeout";  ///< names of the flag, separated by commas
+  std::string config_flags = "--config";    ///< names of the flag, separated by commas
   /// Reason why a training configuration changes nothing in a program whose options are not the
   /// trainer's: its --config may hold one as well. Empty: it may not.
   std::string training_ignored = {};

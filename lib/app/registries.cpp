@@ -10,6 +10,7 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
   config::Machine machine{.world_size = topology.world_size,
                           .node_count = topology.node_count,
                           .ranks_per_node = topology.ranks_per_node,
+                          .virtual_ranks = topology.virtual_ranks,
                           .gpus = gpus.every_rank,
                           .own_gpus = gpus.own,
                           .rdma = gpus.rdma,

@@ -18,6 +18,7 @@
 #include "lib/base/status.hpp"
 #include "lib/base/text.hpp"
 #include "lib/comm/flight_record.hpp"
+#include "lib/comm/virtual_ranks.hpp"
 #include "lib/config/flag_names.hpp"
 #include "lib/config/json.hpp"
 
@@ -48,23 +49,19 @@ void resolve(const App& app, const config::Machine& machine) {
   }
 }
 
-/// Runs the program on ranks that have no topology yet.
-ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
-                const CommandLine& line, const std::string& command) {
-  world.control().agree(parsed);
-  world.watch(Seconds{line.timeout}, line.output.value_or("."));  // a hang leaves records
-  const auto canonical = [&] {
-    return app.config_file ? app.config_file->canonical() : config::canonical_json(app.options);
-  };
-  const auto agree_on_options = [&] {
-    agree_on_configuration(
-        world.control(),
-        fmt::format(R"({{"program":"zpp_{} {}","flags":{{"--timeout":{}}},)"
-                    R"("configuration":{}}})",
-                    app.name, trace::describe_version(), line.timeout, canonical()));
-  };
-  agree_on_options();
-  // All ranks have the same configuration from here on, and come to the same refusals.
+/// Throws AgreedError where ranks have different configurations.
+void agree_on_options(const comm::World& world, const App& app, const CommandLine& line) {
+  const std::string canonical =
+      app.config_file ? app.config_file->canonical() : config::canonical_json(app.options);
+  agree_on_configuration(world.control(),
+                         fmt::format(R"({{"program":"zpp_{} {}","flags":{{"--timeout":{}}},)"
+                                     R"("configuration":{}}})",
+                                     app.name, trace::describe_version(), line.timeout, canonical));
+}
+
+/// Runs the program on ranks that have no topology yet, and have the same configuration.
+ExitCode run_ranks(comm::World& world, App& app, const CommandLine& line,
+                   const std::string& command) {
   Context context(world, app.options, app.name, command);
   keep_outputs(context, app, line);
   world.control().agree(status_of([&] {
@@ -73,12 +70,51 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
   log::set_muted(!context.is_root());
   context.gpus = find_gpus(world);
   if (app.resolve) {
-    context.agree_on([&] { resolve(app, machine_of(context.topology(), context.gpus)); });
-    agree_on_options();  // again: what files decided, each rank has read from its own disk
+    const bool has_configuration = context.is_root() || !context.topology().virtual_ranks;
+    context.agree_on([&] {
+      if (has_configuration) resolve(app, machine_of(context.topology(), context.gpus));
+    });
+    agree_on_options(world, app, line);  // again: what files decided, each rank has read itself
   }
   for (const std::string& warning : line.warnings) log::warn(warning);
   Job::of_process()->start_host_runtime();
   return app.run(context);
+}
+
+/// Runs the program on virtual ranks of this process.
+ExitCode run_virtual_ranks(const comm::World& world, App& app, const CommandLine& line,
+                           const std::string& command) {
+  if (world.size() > 1) {
+    throw comm::AgreedError(
+        ExitCode::usage,
+        fmt::format("--virtual-ranks {} are of one process, and {} were started: start one",
+                    *app.virtual_ranks, world.size()),
+        0);
+  }
+  Job::of_process()->start_host_runtime();  // by the thread that ends it
+  ExitCode code = ExitCode::ok;
+  try {
+    comm::VirtualRanks(checked<int>(*app.virtual_ranks, "number of virtual ranks"))
+        .run([&](comm::World& ranks) {
+          const ExitCode own = run_ranks(ranks, app, line, command);
+          if (ranks.rank() == 0) code = own;
+        });
+  } catch (const comm::AgreedError& error) {
+    throw comm::AgreedError(error.code(), error.what(), 0);
+  }
+  return code;
+}
+
+/// Runs the program on the ranks that were launched, or as many as it asks for.
+ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
+                const CommandLine& line, const std::string& command) {
+  world.control().agree(parsed);
+  world.watch(Seconds{line.timeout}, line.output.value_or("."));  // a hang leaves records
+  agree_on_options(world, app, line);
+  // All ranks have the same configuration from here on, and come to the same refusals.
+  const bool is_virtual = app.virtual_ranks != nullptr && *app.virtual_ranks > 0;
+  return is_virtual ? run_virtual_ranks(world, app, line, command)
+                    : run_ranks(world, app, line, command);
 }
 
 /// A program without ranks.

@@ -23,18 +23,23 @@ std::shared_ptr<spdlog::logger>& instance() {
   return logger;
 }
 
+thread_local bool muted = false;
+
 }  // namespace
 
 void set_program(const std::string& name) { instance() = make(name); }
 
-void set_muted(bool muted) {
-  instance()->set_level(muted ? spdlog::level::err : spdlog::level::info);
-}
+void set_muted(bool now) { muted = now; }
+bool is_muted() { return muted; }
 
 // The message is an argument, never the format: it may hold braces. Text that it quotes from a file
 // may hold any characters.
-void info(const std::string& message) { instance()->info("{}", escaped(message)); }
-void warn(const std::string& message) { instance()->warn("{}", escaped(message)); }
+void info(const std::string& message) {
+  if (!muted) instance()->info("{}", escaped(message));
+}
+void warn(const std::string& message) {
+  if (!muted) instance()->warn("{}", escaped(message));
+}
 void error(const std::string& message) { instance()->error("{}", escaped(message)); }
 
 }  // namespace zeropp::log

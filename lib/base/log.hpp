@@ -10,6 +10,7 @@ namespace zeropp::log {
 void set_program(const std::string& name);
 /// Muted: warn() and info() print nothing (ranks other than 0).
 void set_muted(bool muted);
+[[nodiscard]] bool is_muted();
 
 void info(const std::string& message);
 void warn(const std::string& message);

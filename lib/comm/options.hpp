@@ -8,10 +8,10 @@
 
 namespace zeropp::comm {
 
-/// Mover of the bytes of a group: MPI (device memory is staged through pinned host memory) or NCCL
-/// (device memory only, one GPU a rank).
-enum class Transport : std::uint8_t { mpi, nccl };
-constexpr auto enum_names(Transport) { return name_table("mpi", "nccl"); }
+/// Mover of the bytes of a group: MPI (device memory is staged through pinned host memory), NCCL
+/// (device memory only, one GPU a rank), or copies in the memory of one process (virtual ranks).
+enum class Transport : std::uint8_t { mpi, nccl, memory };
+constexpr auto enum_names(Transport) { return name_table("mpi", "nccl", "memory"); }
 
 /// Whether NCCL moves large messages of one size inside nodes by the GPUs' copy engines.
 enum class CopyEngines : std::uint8_t { on, off };

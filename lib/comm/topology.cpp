@@ -22,7 +22,7 @@ std::string Topology::describe() const {
           ? fmt::format("{} x {}", counted(node_count, "node"), counted(ranks_per_node, "rank"))
           : fmt::format("{} on {} of unequal size", counted(world_size, "rank"),
                         counted(node_count, "node"));
-  if (emulated) text += " (emulated)";
+  if (emulated) text += virtual_ranks ? " (virtual)" : " (emulated)";
   return text;
 }
 
@@ -36,6 +36,12 @@ Topology declared_topology(int world_size, int node_size) {
   return {world_size, world_size / node_size, node_size, true};
 }
 
+Topology virtual_topology(int ranks, int node_size) {
+  Topology topology = declared_topology(ranks, node_size == 0 ? ranks : node_size);
+  topology.virtual_ranks = true;
+  return topology;
+}
+
 bool fits_nodes(const Topology& topology, std::size_t group) {
   if (!topology.uniform() || group == 0) return false;
   const auto node = static_cast<std::size_t>(topology.ranks_per_node);
@@ -45,7 +51,7 @@ bool fits_nodes(const Topology& topology, std::size_t group) {
 
 Topology topology_of_group(const Topology& topology, int group) {
   const int local = std::min(group, topology.ranks_per_node);
-  return {group, group / local, local, topology.emulated};
+  return {group, group / local, local, topology.emulated, topology.virtual_ranks};
 }
 
 std::vector<LocalRank> local_ranks_of(std::span<const int> leaders) {

@@ -17,20 +17,24 @@ enum class LinkClass : std::uint8_t { self, intra_node, inter_node };
 /// Immutable. Ranks are those of the world communicator that `World` builds: grouped by node.
 struct Topology {
   int world_size = 1;
-  int node_count = 1;      ///< K
-  int ranks_per_node = 1;  ///< G; 0 when nodes hold different numbers of ranks
-  bool emulated = false;   ///< nodes were declared, not found
+  int node_count = 1;          ///< K
+  int ranks_per_node = 1;      ///< G; 0 when nodes hold different numbers of ranks
+  bool emulated = false;       ///< nodes were declared, not found
+  bool virtual_ranks = false;  ///< ranks are threads of one process (lib/comm/virtual_ranks.hpp)
 
   [[nodiscard]] bool uniform() const { return ranks_per_node > 0; }
   [[nodiscard]] int node_of(int rank) const { return rank / ranks_per_node; }
   [[nodiscard]] int local_of(int rank) const { return rank % ranks_per_node; }
-  /// "2 nodes x 2 ranks (emulated)"
+  /// "2 nodes x 2 ranks (emulated)", "(virtual)"
   [[nodiscard]] std::string describe() const;
 };
 
 /// Declared nodes: throws Error(environment) with the remedy when node_size does not divide
 /// world_size.
 Topology declared_topology(int world_size, int node_size);
+
+/// Virtual ranks in nodes of `node_size`; 0: in one node. Throws as declared_topology().
+Topology virtual_topology(int ranks, int node_size);
 
 /// Whether `group` consecutive ranks, from any multiple of it on, are alike: part of a node that
 /// divides it, or whole nodes that divide the job. False for nodes of unequal size.

@@ -16,86 +16,26 @@
 #include "lib/comm/flight_record.hpp"
 #include "lib/comm/lifeline_connect.hpp"
 #include "lib/comm/mpi_check.hpp"
-#include "lib/comm/mpi_communicator.hpp"
-#include "lib/comm/mpi_control.hpp"
-#include "lib/comm/nccl.hpp"
+#include "lib/comm/mpi_rank_set.hpp"
 #include "lib/comm/program_environment.hpp"
-#include "lib/comm/staged_communicator.hpp"
 #include "lib/comm/watchdog.hpp"
 
 namespace zeropp::comm {
 
 namespace {
 
-CommHandle duplicate(MPI_Comm original) {
-  MPI_Comm copy = MPI_COMM_NULL;
-  check(MPI_Comm_dup(original, &copy));
-  return CommHandle(copy);
-}
-
-CommHandle split(MPI_Comm original, int color, int key) {
-  MPI_Comm part = MPI_COMM_NULL;
-  check(MPI_Comm_split(original, color, key, &part));
-  return CommHandle(part);
-}
-
 /// Watchdog of the one World that has it, for abort().
 Watchdog* of_process = nullptr;
-
-/// The ranks that share this machine.
-struct Host {
-  int ranks = 1;
-  int leader = 0;  ///< the launched rank that stands for the machine: the lowest on it
-};
-
-Host find_host(MPI_Comm world, int launched_rank) {
-  MPI_Comm comm = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, launched_rank, MPI_INFO_NULL, &comm));
-  const CommHandle owner(comm);
-  Host host;
-  host.leader = launched_rank;
-  check(MPI_Comm_size(comm, &host.ranks));
-  check(MPI_Bcast(&host.leader, 1, MPI_INT, 0, comm));
-  return host;
-}
-
-/// The transport chosen by `options`, over the ranks of `handle`.
-std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle handle,
-                                                std::vector<LinkClass> links,
-                                                const GroupOptions& options, std::size_t lanes) {
-  if (options.transport == Transport::nccl) {
-    int rank = 0;
-    check(MPI_Comm_rank(handle.get(), &rank));
-    return make_nccl_communicator(
-        name, rank, std::move(links), options.device,
-        {.lanes = lanes, .copy_engines = options.copy_engines}, [&](std::span<std::byte> bytes) {
-          check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, handle.get()));
-        });
-  }
-  auto over_mpi = std::make_unique<MpiCommunicator>(name, std::move(handle), std::move(links),
-                                                    options.max_message_bytes);
-  if (options.device.backend == Backend::host) return over_mpi;
-  return std::make_unique<StagedCommunicator>(std::move(over_mpi), options.device);
-}
 
 }  // namespace
 
 struct World::State {
   /// `whole`: of the job, which ends MPI.
-  State(CommHandle all, bool whole) : launched(std::move(all)), ends_mpi(whole) {
-    check(MPI_Comm_rank(launched.get(), &launched_rank));
-    check(MPI_Comm_size(launched.get(), &size));
-    host = find_host(launched.get(), launched_rank);
-    control.emplace(duplicate(launched.get()));
-  }
+  State(std::unique_ptr<RankSet> ranks, bool whole) : set(std::move(ranks)), ends_mpi(whole) {}
 
-  CommHandle launched;  ///< the ranks as they came, in that order
+  std::unique_ptr<RankSet> set;
   bool ends_mpi;
-  int launched_rank = 0;
-  int size = 1;
-  Host host;
   GroupLog log{"job"};                 ///< of what makes and ends groups
-  std::optional<MpiControl> control;   ///< owns the renumbered communicator
   std::vector<LocalRank> local_ranks;  ///< by renumbered rank; empty until set_topology
   Topology topology;
   int exceptions = std::uncaught_exceptions();
@@ -112,25 +52,25 @@ World::World(int& argc, char**& argv) {
     throw Error(ExitCode::environment,
                 "this MPI library offers no threads beside it: build one with thread support");
   }
-  state_ = std::make_unique<State>(duplicate(MPI_COMM_WORLD), true);
-  std::vector<Lifeline> lines = connect_lifelines(state_->launched.get());
-  if (state_->size > 1 && lines.empty() && state_->launched_rank == 0) {
+  auto job = MpiRankSet::of_job();
+  std::vector<Lifeline> lines = connect_lifelines(job->launched());
+  state_ = std::make_unique<State>(std::move(job), true);
+  if (size() > 1 && lines.empty() && rank() == 0) {
     log::warn(
         "ranks have no TCP connections to rank 0: where one dies, the others end by --timeout or "
         "by the launcher only");
   }
-  watchdog_ = std::make_unique<Watchdog>(Watchdog::Setup{
-      .rank = state_->launched_rank, .ranks = state_->size, .lines = std::move(lines)});
+  watchdog_ = std::make_unique<Watchdog>(
+      Watchdog::Setup{.rank = rank(), .ranks = size(), .lines = std::move(lines)});
   of_process = watchdog_.get();
 }
 
-World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
+World::World(std::unique_ptr<RankSet> ranks)
+    : state_(std::make_unique<State>(std::move(ranks), false)) {}
 
 std::unique_ptr<World> World::split(int color) const {
-  const Control& own = control();
   const Waiting waiting(state_->log, "split");
-  return std::unique_ptr<World>(new World(std::make_unique<State>(
-      zeropp::comm::split(state_->control->comm(), color, own.rank()), false)));
+  return std::make_unique<World>(state_->set->split(color));
 }
 
 World::~World() {
@@ -151,27 +91,29 @@ World::~World() {
   of_process = nullptr;
 }
 
-int World::rank() const { return state_->launched_rank; }
-int World::size() const { return state_->size; }
-int World::host_ranks() const { return state_->host.ranks; }
-Control& World::control() const { return *state_->control; }
+int World::rank() const { return state_->set->launched_rank(); }
+int World::size() const { return state_->set->size(); }
+int World::host_ranks() const { return state_->set->host().ranks; }
+Control& World::control() const { return state_->set->control(); }
 
 const Topology& World::set_topology(int node_size) {
   State& state = *state_;
   const Waiting waiting(state.log, "topology");
   const bool declared = node_size != 0;
   Topology topology;
-  if (declared) topology = declared_topology(state.size, node_size);
-  const int leader = declared ? state.launched_rank / node_size * node_size : state.host.leader;
-  std::vector<int> leaders(static_cast<std::size_t>(state.size));
-  check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, state.launched.get()));
+  if (state.set->host().one_process) {
+    topology = virtual_topology(size(), node_size);
+  } else if (declared) {
+    topology = declared_topology(size(), node_size);
+  }
+  const int leader = declared ? rank() / node_size * node_size : state.set->host().leader;
+  std::vector<int> leaders = state.set->all_gather(leader);
   // Ranks go by node, those of one node in launched order (equal keys keep it): rank 0 stays rank
   // 0.
   std::ranges::sort(leaders);
-  CommHandle ordered = zeropp::comm::split(state.launched.get(), 0, leader);
   state.local_ranks = local_ranks_of(leaders);
-  state.topology = declared ? topology : found_topology(state.local_ranks);
-  state.control->use(std::move(ordered));
+  state.topology = topology.emulated ? topology : found_topology(state.local_ranks);
+  state.set->renumber(leader);
   return state.topology;
 }
 
@@ -229,10 +171,10 @@ void check_options(const GroupOptions& options, const Topology& layout, int rank
 class World::GroupMaker {
  public:
   GroupMaker(const State& state, const GroupOptions& options)
-      : state_(state), options_(options), own_(state.control->rank()) {
+      : state_(state), options_(options), own_(state.set->control().rank()) {
     if (options.transport != Transport::nccl) return;
-    set_nccl_environment(
-        {local_rank(own_).node, state_.topology.emulated, state_.host.ranks == state_.size});
+    set_nccl_environment({local_rank(own_).node, state_.topology.emulated,
+                          state_.set->host().ranks == state_.set->size()});
   }
 
   /// World, node, rail and secondary partition.
@@ -300,15 +242,13 @@ class World::GroupMaker {
   [[nodiscard]] std::unique_ptr<Communicator> make(const char* name, ColorOf color_of,
                                                    std::size_t lanes = 1) const {
     std::vector<LinkClass> links;
-    for (int rank = 0; rank < state_.size; ++rank) {
+    for (int rank = 0; rank < state_.set->size(); ++rank) {
       if (color_of(rank) != color_of(own_)) continue;
       links.push_back(rank == own_                                     ? LinkClass::self
                       : local_rank(rank).node == local_rank(own_).node ? LinkClass::intra_node
                                                                        : LinkClass::inter_node);
     }
-    return make_communicator(name,
-                             zeropp::comm::split(state_.control->comm(), color_of(own_), own_),
-                             std::move(links), options_, lanes);
+    return state_.set->make_communicator(name, color_of(own_), std::move(links), options_, lanes);
   }
 
   const State& state_;
@@ -318,7 +258,7 @@ class World::GroupMaker {
 
 Groups World::make_groups(const GroupOptions& options) {
   const Waiting waiting(state_->log, "creation of groups");
-  check_options(options, topology(), state_->size);
+  check_options(options, topology(), size());
   const GroupMaker maker(*state_, options);
   Groups groups = maker.of_job();
   if (options.shard_size > 0) maker.add_shards(groups);

@@ -12,6 +12,7 @@
 #include "lib/base/poll.hpp"
 #include "lib/comm/control.hpp"
 #include "lib/comm/groups.hpp"
+#include "lib/comm/rank_set.hpp"
 #include "lib/comm/topology.hpp"
 
 namespace zeropp::comm {
@@ -26,6 +27,9 @@ class World {
   /// wait for the others): make it outside of the try block. One such World a process; groups do
   /// not outlive it.
   World(int& argc, char**& argv);
+  /// A world of these ranks, in a process that has one made by the constructor above. It does not
+  /// end MPI.
+  explicit World(std::unique_ptr<RankSet> ranks);
   ~World();
   /// The ranks of control() with one `color` as a world of their own, in their order; its topology
   /// is to be set. Collective. It must not outlive this world, and does not end MPI.
@@ -70,7 +74,6 @@ class World {
  private:
   struct State;
   class GroupMaker;
-  explicit World(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
   std::unique_ptr<Watchdog> watchdog_;  ///< of the whole job's world
 };

@@ -21,7 +21,8 @@ Option transport_option(std::optional<comm::Transport>& field, const std::string
           .field = &field,
           .help =
               "Library that moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, "
-              "mpi goes through host memory and lets ranks share a GPU"};
+              "mpi goes through host memory and lets ranks share a GPU. Virtual ranks copy in "
+              "memory"};
 }
 
 Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::string& scope) {
@@ -54,6 +55,18 @@ Option node_size_option(std::size_t& field, const std::string& scope) {
           .range = between(0, std::numeric_limits<int>::max())};
 }
 
+Option virtual_ranks_option(std::size_t& field, const std::string& scope) {
+  return {.path = scope + "virtual_ranks",
+          .flag = "--virtual-ranks",
+          .field = &field,
+          .help =
+              "Train in this one process as this many ranks would, one after the other, on one "
+              "GPU: the same parameters and counted bytes, but times of no machine; 0: the ranks "
+              "that were started",
+          .unit = "ranks",
+          .range = between(0, kMostVirtualRanks)};
+}
+
 Option gpu_sampling_option(double& field, const std::optional<Backend>& backend,
                            const std::string& scope) {
   return {.path = scope + "gpu_sampling",
@@ -73,10 +86,17 @@ using comm::Transport;
 void choose_back_end(std::optional<Backend>& backend, std::optional<Transport>& transport,
                      const Machine& machine, const char* transport_option, bool runs_on_gpus) {
   if (!backend) {
-    backend = machine.own_gpus && runs_on_gpus && transport != Transport::mpi ? Backend::cuda
-                                                                              : Backend::host;
+    const bool gpus = machine.virtual_ranks ? machine.gpus : machine.own_gpus;
+    backend = gpus && runs_on_gpus && transport != Transport::mpi ? Backend::cuda : Backend::host;
   }
   const bool cuda = backend == Backend::cuda;
+  if (transport && machine.virtual_ranks != (transport == Transport::memory)) {
+    refuse("{} {}: {}", transport_option, enum_name(*transport),
+           machine.virtual_ranks
+               ? "--virtual-ranks move data in memory only: leave it out"
+               : "it is of virtual ranks: give zpp_train --virtual-ranks, or leave it out");
+  }
+  if (machine.virtual_ranks) transport = Transport::memory;
   if (!cuda && transport == Transport::nccl) {
     refuse("{} nccl moves GPU memory only: use --backend cuda{}{}, or --transport mpi",
            transport_option, machine.own_gpus ? "" : ". But: ", machine.gpu_problem);

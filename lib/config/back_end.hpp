@@ -21,6 +21,9 @@ Option transport_option(std::optional<comm::Transport>& field, const std::string
 Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::string& scope = "");
 Option rail_lanes_option(std::size_t& field, const std::string& scope = "");
 Option node_size_option(std::size_t& field, const std::string& scope = "");
+/// A thread each: more are no use to anyone.
+inline constexpr std::size_t kMostVirtualRanks = 1024;
+Option virtual_ranks_option(std::size_t& field, const std::string& scope = "");
 /// Option that is without effect where `backend`, which outlives the option, is the host.
 Option gpu_sampling_option(double& field, const std::optional<Backend>& backend,
                            const std::string& scope = "");

@@ -280,6 +280,7 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
        copy_engines_option(c.copy_engines, scope),
        rail_lanes_option(c.rail_lanes, scope),
        node_size_option(c.node_size, scope),
+       virtual_ranks_option(c.virtual_ranks, scope),
        {.path = "zeropp.seed",
         .flag = "--seed",
         .field = &c.seed,

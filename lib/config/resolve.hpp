@@ -18,10 +18,11 @@ namespace zeropp::config {
 struct Machine {
   int world_size = 1;
   int node_count = 1;
-  int ranks_per_node = 1;  ///< 0: nodes hold different numbers of ranks
-  bool gpus = false;       ///< every rank sees a GPU
-  bool own_gpus = false;   ///< every rank has a GPU for itself
-  bool rdma = false;       ///< NCCL finds InfiniBand or RoCE between nodes, else it takes sockets
+  int ranks_per_node = 1;      ///< 0: nodes hold different numbers of ranks
+  bool virtual_ranks = false;  ///< ranks are threads of one process
+  bool gpus = false;           ///< every rank sees a GPU
+  bool own_gpus = false;       ///< every rank has a GPU for itself
+  bool rdma = false;  ///< NCCL finds InfiniBand or RoCE between nodes, else it takes sockets
   bool copy_engines = false;  ///< NCCL can let the GPUs of a node copy into each other's memory
   std::string gpu_problem;    ///< unless own_gpus: what is missing, and the remedy
   std::vector<collective::Algorithm> all_gather;

@@ -46,8 +46,9 @@ struct TrainConfig {
   bool autotune_gemm = false;  ///< the GPU's matrix products run by what was measured as fastest
   /// bytes that a rank may take on its device: what /memory has without `offloaded_*`; 0: no limit
   std::size_t device_memory_limit = 0;
-  double gpu_sampling = 1;    ///< seconds between readings of each rank's GPU; 0: none
-  std::size_t node_size = 0;  ///< ranks per node, declared; 0: nodes as the machine has them
+  double gpu_sampling = 1;        ///< seconds between readings of each rank's GPU; 0: none
+  std::size_t node_size = 0;      ///< ranks per node, declared; 0: nodes as the machine has them
+  std::size_t virtual_ranks = 0;  ///< that one process runs; 0: the ranks that were started
   std::size_t seed = 1;
   std::size_t train_steps = 10;
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none

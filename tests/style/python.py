@@ -1,7 +1,7 @@
 # ctest: name=pyflakes timeout=60 labels=style
 """pyflakes finds nothing in any tracked Python file: no undefined name, no import or variable that nobody uses. Files
-of the validation and of the tests are as wide as C++ files, which clang-format keeps, and no wider. What they import
-from the validation exists there, also where the import stands in a function."""
+of the validation and of the tests are as wide as C++ files, which clang-format keeps, and no wider. Names that
+they import from the validation exist there, also where the import stands in a function."""
 
 import ast
 import os

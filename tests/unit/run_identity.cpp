@@ -42,8 +42,8 @@ const std::vector<std::string> kMayChange{
     // the machine, and the measured, printed and saved output
     "zeropp.backend", "zeropp.transport", "zeropp.copy_engines", "zeropp.rail_lanes",
     "zeropp.autotune_gemm", "zeropp.device_memory_limit", "zeropp.gpu_sampling", "zeropp.node_size",
-    "zeropp.train_steps", "zeropp.evaluation_", "zeropp.log_", "zeropp.hash_parameters",
-    "zeropp.checkpoint."};
+    "zeropp.virtual_ranks", "zeropp.train_steps", "zeropp.evaluation_", "zeropp.log_",
+    "zeropp.hash_parameters", "zeropp.checkpoint."};
 
 bool may_change(const std::string& path) {
   return std::ranges::any_of(kMayChange,

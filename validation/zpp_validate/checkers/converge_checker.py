@@ -88,8 +88,9 @@ class ConvergeChecker(TraceChecker):
                      f"{run.bytes_predicted_inter_node} were predicted")
         self.require(run.diverged or run.planned in (0, run.steps),
                      f"{where}: the run has {run.steps} of its {run.planned} steps")
-        self.require(0 < run.world_size <= self.attributes["world_size"],
-                     f"{where}: ran on {run.world_size} ranks, the job has {self.attributes['world_size']}")
+        virtual = json.loads(setting.config_json).get("zeropp", {}).get("virtual_ranks", 0)
+        self.require(run.world_size == virtual if virtual else 0 < run.world_size <= self.attributes["world_size"],
+                     f"{where}: ran on {run.world_size} ranks, the job has {virtual or self.attributes['world_size']}")
         self.require(run.seconds > 0 and run.seconds_per_step > 0, f"{where}: its times are not positive")
         if run.losses or setting.level in fmt.TOKEN_LEVELS:
             self.check_curves(run, where)
