@@ -37,6 +37,8 @@ GROUPS = {
                             "Judges a matrix of zpp_converge: which codecs train as well as none?"),
         "power": Command("convergence.power", "out/pilot/converge.h5 --half-width 0.003 --margin 0.005",
                          "Says from a pilot how many seeds a matrix of zpp_converge needs."),
+        "size-trend": Command("convergence.size_trend", "out/7m/converge.h5 out/27m/converge.h5",
+                              "Says whether what compression costs grows with the model."),
     },
     "Did anything change?": {
         "compare": Command("gate.compare", "before.h5 after.h5",

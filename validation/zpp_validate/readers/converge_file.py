@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field
 
 from zpp_validate.forms import loss_scale
+from zpp_validate.forms.transformer import Shape
 from zpp_validate.problem import Unfit
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 
@@ -71,6 +72,14 @@ class Setting:
             return own["data"]["source"] == "text" and own["model"]["name"] != "quadratic"
         except (ValueError, AttributeError, KeyError, TypeError):  # no configuration: for the checker to say
             return False
+
+    def size(self, vocabulary):
+        """(parameters of its model, tokens of a run). `vocabulary`: of the data. Throws KeyError, TypeError or
+        ValueError where its configuration does not say it."""
+        config = json.loads(self.config_json)
+        shape = Shape.of(config["zeropp"]["model"], vocabulary)
+        return (sum(tensor.elements for tensor in shape.tensors()),
+                config["train_batch_size"] * shape.seq_length * config["zeropp"]["train_steps"])
 
     @property
     def gradient_codecs(self):
