@@ -16,6 +16,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/standard_output.hpp"
 #include "lib/collective/collective.hpp"
+#include "lib/comm/nccl_reports.hpp"
 #include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/deepspeed_reports.hpp"
 #include "lib/config/options.hpp"
@@ -113,6 +114,16 @@ json describe(const app::Context& context, const Placement& placement) {
                                          {"threads", report.threads},
                                          {"needs", report.needs.text()}});
   }
+  info["nccl_reports"] = json::array();
+  for (const comm::NcclReport& report : comm::nccl_reports()) {
+    info["nccl_reports"].push_back(
+        {{"first", comm::nccl_version_text(report.first)},
+         {"fixed", report.fixed == 0 ? json() : json(comm::nccl_version_text(report.fixed))},
+         {"thread", report.thread},
+         {"seen", report.seen},
+         {"remedy", report.remedy},
+         {"here", comm::concerns(report, nccl_version())}});
+  }
   info["models"] = json::array();
   for (const auto name : model::model_names()) info["models"].push_back({{"name", name}});
   info["optimizers"] = json::array();
@@ -143,6 +154,18 @@ void print_placement(const app::Context& context, const Placement& placement) {
   for (const std::string& mistake : placement.mistakes)
     standard_output::print("MISTAKE: {}\n", mistake);
   standard_output::print("\n");
+}
+
+/// Reports of faults that the NCCL here has.
+void print_nccl_reports() {
+  const int version = nccl_version();
+  for (const comm::NcclReport& report : comm::nccl_reports()) {
+    if (!comm::concerns(report, version)) continue;
+    standard_output::print(
+        "NCCL {}: {} ({}{}): {}\n", comm::nccl_version_text(version), report.seen, report.thread,
+        report.fixed == 0 ? "" : ", fixed in " + comm::nccl_version_text(report.fixed),
+        report.remedy);
+  }
 }
 
 void print_pairs(const json& info, const char* section) {
@@ -254,6 +277,7 @@ int main(int argc, char** argv) {
       print_placement(context, placement);
       print_configuration(context.options());
       print_pairs(info, "versions");
+      print_nccl_reports();
       print_registries(info);
     }
     context.agree_on([&] {

@@ -48,5 +48,12 @@ def deepspeed_reports(programs):
                      for report in programs.info()["deepspeed_reports"])
 
 
+def nccl_reports(programs):
+    rows = [[report["first"], report["fixed"] or "-", report["seen"], report["thread"], report["remedy"]]
+            for report in programs.info()["nccl_reports"]]
+    return markdown.table(["from", "fixed in", "what happens", "thread", "remedy"], rows)
+
+
 TABLES = {"codecs": codecs, "all_gather": algorithms("all_gather"), "reduce_scatter": algorithms("reduce_scatter"), "models": models,
-          "deepspeed-reports": deepspeed_reports, **option_lists.TABLES}
+          "deepspeed-reports": deepspeed_reports,
+          "nccl-reports": nccl_reports, **option_lists.TABLES}

@@ -17,6 +17,7 @@ int current_gpu() { throw Error(ExitCode::environment, no_gpu_reason()); }
 std::size_t gpu_memory_used() { return 0; }
 void limit_gpu_memory(std::size_t) {}
 std::string cuda_versions() { return {}; }
+int nccl_version() { return 0; }
 
 Range::Range(const char*) noexcept {}
 // With = default here, performance-trivially-destructible asks for what the build with CUDA cannot

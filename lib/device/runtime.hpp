@@ -91,6 +91,9 @@ void use_gpu(int index);
 std::size_t gpu_memory_used();
 /// "CUDA runtime 13.0, driver 13.0, NCCL 2.28.3"; empty in a build without CUDA.
 std::string cuda_versions();
+/// The version of the NCCL in this process, as ncclGetVersion() says it: 22803 is 2.28.3; 0 in a
+/// build without CUDA.
+int nccl_version();
 
 /// GPU of the calling thread, as an index of visible_gpus(). Throws Error(environment) where there
 /// is none.

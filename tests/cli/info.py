@@ -5,6 +5,7 @@ code, configuration files and flags, agreement of all ranks."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -100,6 +101,22 @@ class Info(unittest.TestCase):
         self.assertEqual(bool(found), allowed < 4, info["mistakes"])
         for mistake in info["mistakes"]:
             self.assertIn(f"MISTAKE: {mistake}\n", done.stdout)
+
+    def test_reports_of_the_nccl_here(self):
+        """Each report that concerns the version is a line; versions have three numbers, and a fault ends after it
+        began."""
+        path = self.folder / "summary.json"
+        done = call(PROGRAM, "--json", path)
+        info = self.summary(done)
+        number = lambda text: tuple(map(int, text.split(".")))
+        found = re.search(r"NCCL (\d+\.\d+\.\d+)", info["versions"]["cuda"])
+        self.assertGreater(len(info["nccl_reports"]), 4)
+        for report in info["nccl_reports"]:
+            last = number(report["fixed"]) if report["fixed"] else (99,)
+            self.assertLess(number(report["first"]), last)
+            self.assertEqual(report["here"], bool(found) and number(report["first"]) <= number(found[1]) < last, report)
+            line = f"NCCL {found[1] if found else ''}: {report['seen']} ({report['thread']}"
+            self.assertEqual(report["here"], line in done.stdout, (report, done.stdout))
 
     def test_flags_override_the_file(self):
         config = self.folder / "c.json"

@@ -99,7 +99,8 @@ class Command(unittest.TestCase):
         count = {hidden: 288 * hidden + 2 * (12 * hidden**2 + 13 * hidden) + 2 * hidden for hidden in (32, 64, 128)}
         self.assertEqual([row[1:5] for row in sizes],
                          [[f"{count[hidden] / 1e6:.1f} M", f"{16 * 32 * made.STEPS / count[hidden]:.2g}", seeds, cost]
-                          for hidden, seeds, cost in ((32, "6", "+0.0100"), (64, "6", "+0.0400"), (128, "9", "+0.0700"))])
+                          for hidden, seeds, cost in ((32, "6", "+0.0100"), (64, "6", "+0.0400"),
+                                                      (128, "9", "+0.0700"))])
         expected = stats.linregress([math.log10(each) for each in count.values()], [0.01, 0.04, 0.07]).slope
         self.assertEqual(slope[1], "3")
         self.assertAlmostEqual(float(slope[2]), expected, delta=1e-4)

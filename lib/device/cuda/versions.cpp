@@ -13,13 +13,18 @@ std::string cuda_versions() {
   };
   int runtime = 0;
   int driver = 0;
-  int nccl = 0;
   (void)cudaRuntimeGetVersion(&runtime);
   (void)cudaDriverGetVersion(&driver);
-  (void)ncclGetVersion(&nccl);
+  const int nccl = nccl_version();
   return "CUDA runtime " + text(runtime) + ", driver " + (driver == 0 ? "none" : text(driver)) +
          ", NCCL " + std::to_string(nccl / 10000) + "." + std::to_string(nccl / 100 % 100) + "." +
          std::to_string(nccl % 100);
+}
+
+int nccl_version() {
+  int version = 0;
+  (void)ncclGetVersion(&version);
+  return version;
 }
 
 }  // namespace zeropp

@@ -98,7 +98,8 @@ def tables(found):
         if len({parameters for parameters, _ in by_size}) < 2:
             continue
         slope = trend.of([math.log10(parameters) for parameters, _ in by_size], list(by_size.values()))
-        slopes.append([name, str(len(by_size)), f"{slope.value:+.4f}", text_interval(slope.interval(judged.CONFIDENCE))])
+        slopes.append([name, str(len(by_size)), f"{slope.value:+.4f}",
+                       text_interval(slope.interval(judged.CONFIDENCE))])
     return (markdown_table.aligned(SIZE_COLUMNS, sizes, TEXT_COLUMNS),
             markdown_table.aligned(SLOPE_COLUMNS, slopes, TEXT_COLUMNS))
 

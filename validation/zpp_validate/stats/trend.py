@@ -2,7 +2,8 @@
 
 The slope is that of the least-squares line through the groups' means, all of one weight: a contrast of the means, with
 no assumption on how the spread depends on the group. Its standard error adds those of the means; its degrees of freedom
-are Welch's and Satterthwaite's. Of two groups it is Welch's interval of the difference of two means over their distance.
+are Welch's and Satterthwaite's. Two groups have Welch's
+interval of the difference of two means, over their distance.
 """
 
 import math
