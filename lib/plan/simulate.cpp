@@ -144,24 +144,50 @@ class Simulation {
     }
   }
 
+  /// A resource that a running part takes.
+  struct Use {
+    std::size_t stream = 0;
+    std::size_t resource = 0;
+    double share = 0;  ///< of the time, above 0
+    double part = 0;   ///< of the resource's width, when it runs as fast as alone
+  };
+  struct Uses {
+    std::array<Use, 2 * zero::kStreams> all;
+    std::size_t count = 0;
+    [[nodiscard]] const Use* begin() const { return all.data(); }
+    [[nodiscard]] const Use* end() const { return all.data() + count; }
+  };
+  /// By stream, then by resource.
+  [[nodiscard]] Uses uses() const {
+    Uses found;
+    for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
+      const Running& running = running_[stream];
+      if (running.stage == nullptr || running.delay > 0) continue;
+      const auto add = [&](Resource resource) {
+        const std::size_t r = index(resource);
+        const double share = running.wants(resource);
+        if (share > 0) found.all[found.count++] = {stream, r, share, sharing_.demand[r] * share};
+      };
+      const Stage& stage = *running.stage;
+      if (stage.beside < stage.resource) add(stage.beside);
+      add(stage.resource);
+      if (stage.beside > stage.resource) add(stage.beside);
+    }
+    return found;
+  }
+
   /// Share of the GPU that transfers leave to its kernels. A transfer over both kinds of links
   /// takes the share of the links that it keeps busier, so that nothing jumps where the other links
   /// begin to pace it.
-  [[nodiscard]] double left_of_gpu() const {
+  [[nodiscard]] double left_of_gpu(const Uses& uses) const {
     std::array<double, kResources> taken{};
-    const auto take = [&](Resource resource, double share) {
-      taken[index(resource)] = std::max(taken[index(resource)], share);
-    };
-    for (const Running& running : running_) {
-      for (std::size_t r = 0; r < kResources; ++r) {
-        const auto resource = static_cast<Resource>(r);
-        double share = sharing_.gpu_share[r] * running.wants(resource);
-        if (resource == Resource::rails) {
-          share -=
-              sharing_.gpu_share[index(Resource::node_links)] * running.wants(Resource::node_links);
-        }
-        take(resource, share);
+    for (const Use& use : uses) {
+      double share = sharing_.gpu_share[use.resource] * use.share;
+      if (use.resource == index(Resource::rails)) {
+        share -= sharing_.gpu_share[index(Resource::node_links)] *
+                 running_[use.stream].wants(Resource::node_links);
       }
+      taken[use.resource] = std::max(taken[use.resource], share);
     }
     constexpr double kLeast = 0.05;  // blocks of a transfer never hold all multiprocessors
     return std::max(kLeast, 1 - std::accumulate(taken.begin(), taken.end(), 0.0));
@@ -169,32 +195,32 @@ class Simulation {
 
   /// By stream: seconds alone that its part gets done in a second.
   [[nodiscard]] std::array<double, zero::kStreams> speeds() const {
+    const Uses all = uses();
+    const auto pool_of = [&](const Use& use) { return index(sharing_.pool[use.resource]); };
     std::array<double, kResources> level{};
-    level.fill(std::numeric_limits<double>::infinity());
     for (std::size_t pool = 0; pool < kResources; ++pool) {
-      if (pool == index(Resource::none)) continue;
       std::array<double, 2 * zero::kStreams> wanted{};
       std::size_t count = 0;
-      for (const Running& running : running_) {
-        for (std::size_t r = 0; r < kResources; ++r) {
-          if (index(sharing_.pool[r]) != pool) continue;
-          const double part = sharing_.demand[r] * running.wants(static_cast<Resource>(r));
-          if (part > 0) wanted[count++] = part;
-        }
+      for (const Use& use : all) {
+        if (pool_of(use) == pool && use.part > 0) wanted[count++] = use.part;
       }
-      level[pool] = level_of({wanted.data(), count}, sharing_.width[pool]);
+      level[pool] = pool == index(Resource::none)
+                        ? std::numeric_limits<double>::infinity()
+                        : level_of({wanted.data(), count}, sharing_.width[pool]);
     }
-    const double gpu = left_of_gpu();
     std::array<double, zero::kStreams> speeds{};
     for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
-      const Running& running = running_[stream];
-      if (running.stage == nullptr) continue;
-      double speed = 1;
-      for (std::size_t r = 0; r < kResources; ++r) {
-        const double part = sharing_.demand[r] * running.wants(static_cast<Resource>(r));
-        if (part > 0) speed = std::min(speed, level[index(sharing_.pool[r])] / part);
+      if (running_[stream].stage != nullptr) speeds[stream] = 1;
+    }
+    for (const Use& use : all) {
+      if (use.part > 0) {
+        speeds[use.stream] = std::min(speeds[use.stream], level[pool_of(use)] / use.part);
       }
-      speeds[stream] = running.resource() == Resource::gpu ? speed * gpu : speed;
+    }
+    const double gpu = left_of_gpu(all);
+    for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
+      const Running& running = running_[stream];
+      if (running.stage != nullptr && running.resource() == Resource::gpu) speeds[stream] *= gpu;
     }
     return speeds;
   }
