@@ -62,7 +62,11 @@ std::size_t HfKeys::whole(const nlohmann::json& value, const char* key, double l
 }
 
 bool HfKeys::is(const char* key, bool otherwise) const {
-  return has(key) && object_.at(key).is_boolean() ? object_.at(key).get<bool>() : otherwise;
+  const auto found = object_.find(key);
+  if (found == object_.end()) return otherwise;
+  if (found->is_boolean()) return found->get<bool>();
+  if (found->is_number()) return found->get<double>() != 0;
+  return found->is_string() ? !found->get_ref<const std::string&>().empty() : !found->empty();
 }
 
 std::string HfKeys::text(const char* key) const {

@@ -27,6 +27,7 @@ class HfKeys {
   /// too. A list stands for its first element. Throws Error(usage) for anything else.
   [[nodiscard]] std::size_t count(std::initializer_list<const char*> keys,
                                   std::size_t otherwise) const;
+  /// Whether the value counts as true in Python, as transformers asks for it: null does not.
   [[nodiscard]] bool is(const char* key, bool otherwise) const;
   [[nodiscard]] std::string text(const char* key) const;
 

@@ -103,16 +103,17 @@ void take_listed_blocks(const HfKeys& keys, model::Experts& experts, std::size_t
   }
   const json mixed = list("moe_layers");
   const json kinds = list("mlp_layer_types");
-  if (mixed.empty() && kinds.size() != layers) return;
+  const bool names_mixed = keys.has("moe_layers") && keys.object().at("moe_layers").is_array();
+  if (!names_mixed && kinds.size() != layers) return;
   const model::Experts all;  // of all blocks, which the lists then name one by one
   experts.first = all.first;
   experts.end = all.end;
   experts.interval = all.interval;
   experts.dense.clear();
   for (std::size_t block = 0; block < layers; ++block) {
-    const bool dense = mixed.empty()
-                           ? kinds[block] == "dense"
-                           : std::find(mixed.begin(), mixed.end(), json(block)) == mixed.end();
+    const bool dense = names_mixed
+                           ? std::find(mixed.begin(), mixed.end(), json(block)) == mixed.end()
+                           : kinds[block] == "dense";
     if (dense) experts.dense.push_back(block);
   }
 }

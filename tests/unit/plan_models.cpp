@@ -129,6 +129,29 @@ TEST(PlanModels, DefaultsOfAClassAreTaken) {
   EXPECT_TRUE(read.model.tied_head);
 }
 
+TEST(PlanModels, ValuesCountAsTrueAsInPython) {
+  const auto tied = [](const json& value) {
+    json object = llama();
+    object["tie_word_embeddings"] = value;
+    return parse_hf_config(object.dump(), "config.json").model.tied_head;
+  };
+  for (const json& value : {json(true), json(1), json(0.5), json("no"), json({0})}) {
+    EXPECT_TRUE(tied(value)) << value;
+  }
+  for (const json& value : {json(false), json(0), json(nullptr), json(""), json::array()}) {
+    EXPECT_FALSE(tied(value)) << value;
+  }
+}
+
+TEST(PlanModels, AnEmptyListOfBlocksWithExpertsNamesNone) {
+  json mixed = llama();
+  mixed["model_type"] = "mixtral";
+  mixed["num_local_experts"] = 8;
+  mixed["num_experts_per_tok"] = 2;
+  mixed["moe_layers"] = json::array();
+  EXPECT_EQ(parameters_of(parse_hf_config(mixed.dump(), "config.json").model), 8030261248U);
+}
+
 TEST(PlanModels, ExpertsAreCountedAndThoseOfOneTokenToo) {
   json mixed = llama();
   mixed["model_type"] = "mixtral";
