@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/core/copy_maths.hpp"
+#include "kernels/core/digest.hpp"
 #include "kernels/core/host_for.hpp"
 #include "kernels/core/memory_ops.hpp"
 
@@ -82,11 +85,34 @@ void subtract(ConstView values, ConstView copy, View difference, StreamHandle) {
   });
 }
 
+void digest(ConstView values, std::uint64_t first, std::uint64_t* sum, StreamHandle) {
+  require_host(values, "digest");
+  const auto* const bytes = static_cast<const std::byte*>(values.data);
+  const std::size_t count = values.bytes();
+  const std::size_t words = (count + 3) / 4;
+  const auto place = static_cast<std::uint32_t>(first);
+  for_blocks("digest", words, [=](std::size_t begin, std::size_t end) {
+    std::uint64_t total = 0;
+    const std::size_t whole = std::min(end, count / 4);
+    for (std::size_t i = begin; i < whole; ++i) {
+      std::uint32_t word;
+      std::memcpy(&word, bytes + i * 4, 4);
+      total += word * digest_multiplier(place + static_cast<std::uint32_t>(i));
+    }
+    if (whole < end) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, bytes + whole * 4, count - whole * 4);
+      total += word * digest_multiplier(place + static_cast<std::uint32_t>(whole));
+    }
+    std::atomic_ref(*sum).fetch_add(total, std::memory_order_relaxed);
+  });
+}
+
 }  // namespace
 
 const MemoryOps& host_memory_ops() {
   static constexpr MemoryOps kOps{
-      .clear = clear, .copy = copy, .convert = convert, .subtract = subtract};
+      .clear = clear, .copy = copy, .convert = convert, .subtract = subtract, .digest = digest};
   return kOps;
 }
 

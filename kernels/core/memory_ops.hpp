@@ -5,6 +5,8 @@
 // that the back end cannot reach: a defect of the caller.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
 
@@ -22,6 +24,10 @@ struct MemoryOps {
   /// difference <- values - copy (copy_maths.hpp), saturating; counts equal, dtypes any. All in the
   /// back end's memory.
   void (*subtract)(ConstView values, ConstView copy, View difference, StreamHandle);
+  /// Adds the digest (digest.hpp) of the bytes of `values` to *sum. `first`: the place of the first
+  /// 32-bit word, below 2^32, so that several views are digested as one array. `values` begins at a
+  /// multiple of 4 bytes; it and `sum` are in the back end's memory, or page-locked.
+  void (*digest)(ConstView values, std::uint64_t first, std::uint64_t* sum, StreamHandle);
 };
 
 /// The host's table (Kokkos).

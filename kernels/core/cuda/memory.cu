@@ -1,11 +1,14 @@
 // Memory operations on the GPU. Copies and clears are the driver's; conversions use 16-byte
 // accesses where both sides are aligned.
+#include <algorithm>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 
 #include "kernels/core/copy_maths.hpp"
 #include "kernels/core/cuda/launch.cuh"
+#include "kernels/core/digest.hpp"
 #include "kernels/core/memory_ops.hpp"
 
 namespace zeropp {
@@ -132,11 +135,68 @@ void subtract(ConstView values, ConstView copy, View difference, StreamHandle st
   });
 }
 
+/// Adds what the threads of a block have to *sum: additions in one place of the memory of all
+/// blocks are slow, so that each block makes one.
+__device__ void add_of_block(unsigned long long own, unsigned long long* sum) {
+  __shared__ unsigned long long of_block;
+  if (threadIdx.x == 0) of_block = 0;
+  __syncthreads();
+#pragma unroll
+  for (int half = 16; half > 0; half /= 2) own += __shfl_down_sync(0xFFFFFFFFU, own, half);
+  if (threadIdx.x % 32 == 0) atomicAdd(&of_block, own);
+  __syncthreads();
+  if (threadIdx.x == 0) atomicAdd(sum, of_block);
+}
+
+/// Reads 16 bytes a thread and turn from the first multiple of 16 bytes on; the last block adds the
+/// words before it and after the last one, and the bytes after these.
+__global__ void digest_kernel(const unsigned char* bytes, std::size_t count, std::size_t head,
+                              std::uint32_t place, unsigned long long* sum) {
+  const std::size_t words = count / 4;
+  const std::size_t quads = (words - head) / 4;
+  const auto* const from = reinterpret_cast<const uint4*>(bytes + head * 4);
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  unsigned long long own = 0;
+  for (std::size_t q = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; q < quads;
+       q += step) {
+    const uint4 four = from[q];
+    const std::uint32_t at = place + static_cast<std::uint32_t>(head + q * 4);
+    own += four.x * digest_multiplier(at) + four.y * digest_multiplier(at + 1) +
+           four.z * digest_multiplier(at + 2) + four.w * digest_multiplier(at + 3);
+  }
+  if (blockIdx.x + 1 == gridDim.x && threadIdx.x == 0) {
+    const auto add_word = [&](std::size_t i) {
+      const std::uint32_t word = reinterpret_cast<const std::uint32_t*>(bytes)[i];
+      own += word * digest_multiplier(place + static_cast<std::uint32_t>(i));
+    };
+    for (std::size_t i = 0; i < head; ++i) add_word(i);
+    for (std::size_t i = head + quads * 4; i < words; ++i) add_word(i);
+    std::uint32_t last = 0;
+    for (std::size_t i = words * 4; i < count; ++i) {
+      last |= static_cast<std::uint32_t>(bytes[i]) << (8 * (i - words * 4));
+    }
+    own += last * digest_multiplier(place + static_cast<std::uint32_t>(words));
+  }
+  add_of_block(own, sum);
+}
+
+void digest(ConstView values, std::uint64_t first, std::uint64_t* sum, StreamHandle stream) {
+  require_addressable(values, "digest");
+  const std::size_t count = values.bytes();
+  if (count == 0) return;
+  const std::size_t to_aligned = (-reinterpret_cast<std::uintptr_t>(values.data) & 15U) / 4;
+  const std::size_t head = std::min(to_aligned, count / 4);
+  digest_kernel<<<cuda::grid_for(count / 16), cuda::kThreads, 0, stream_of(stream)>>>(
+      static_cast<const unsigned char*>(values.data), count, head,
+      static_cast<std::uint32_t>(first), reinterpret_cast<unsigned long long*>(sum));
+  cuda::check_launch();
+}
+
 }  // namespace
 
 const MemoryOps* cuda_memory_ops() {
   static constexpr MemoryOps kOps{
-      .clear = clear, .copy = copy, .convert = convert, .subtract = subtract};
+      .clear = clear, .copy = copy, .convert = convert, .subtract = subtract, .digest = digest};
   return &kOps;
 }
 
