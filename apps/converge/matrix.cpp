@@ -64,6 +64,7 @@ void refuse_what_no_run_reads(const Fields& entry, const json& config) {
       {"seed", "a run's seed is one of \"seeds\""},
       {"hash_parameters", "every run's parameters are hashed"},
       {"log_interval", "a run is reported once, when it ends"},
+      {"verify_action", "a run with a damaged step ends, and is no result"},
       {"gpu_sampling", "GPUs are not sampled in a matrix"}};
   for (const auto& [key, why] : kUnread) {
     if (!config.contains("zeropp") || !config["zeropp"].contains(key)) continue;

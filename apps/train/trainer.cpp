@@ -84,6 +84,7 @@ ExitCode Trainer::run() {
                 .stepped =
                     [&](std::uint64_t done, const trace::StepRow& row) {
                       progress_.report(done, row);
+                      warn_of_corruption();
                       if (session_.recorder().gave_up) {
                         checkpoints_.end_early(done, session_);
                       } else {
@@ -97,7 +98,8 @@ ExitCode Trainer::run() {
     standard_output::print("{}  {}\n", verdict, context_.describe_trace());
   }
   const trace::Recorder& recorder = session_.recorder();
-  if (recorder.weights_damaged && context_.is_root()) log::error(*train::divergence(recorder));
+  const bool damaged = recorder.weights_damaged || !recorder.corruption.empty();
+  if (recorder.gave_up && damaged && context_.is_root()) log::error(*train::divergence(recorder));
   warn_of_no_gradient(recorder);
   if (!trace::is_valid(verdict)) return ExitCode::check_failed;
   if (recorder.interrupted.empty()) return ExitCode::ok;
@@ -106,6 +108,13 @@ ExitCode Trainer::run() {
                         context_.output ? ", which are in the trace" : "",
                         config_.checkpoint.save.empty() ? "run it whole" : "resume with --load"));
   return ExitCode::requeue;
+}
+
+/// Warns of a step that is damaged, where the run continues all the same.
+void Trainer::warn_of_corruption() {
+  const trace::Recorder& recorder = session_.recorder();
+  if (!context_.is_root() || recorder.corruption.empty() || recorder.gave_up) return;
+  log::warn(recorder.corruption);
 }
 
 /// Whether a signal (or 0) asks to end after `done` steps with a trace of these. Throws AgreedError

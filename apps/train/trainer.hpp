@@ -25,6 +25,7 @@ class Trainer {
 
  private:
   bool end_early(std::uint64_t done, std::uint64_t first, int signal);
+  void warn_of_corruption();
   /// Renames the trace of the run that this one resumes, so that it stays. On rank 0.
   void keep_earlier_trace();
   /// Writes the trace of sums and maxima over ranks, on rank 0. Returns the verdict.

@@ -1,8 +1,9 @@
 // Faults of the machine that a test makes happen: a rank that dies or stops, a message that is lost
-// or damaged, a disk that fails, memory that is used up, a clock that is wrong. In every shipped
-// build these functions do nothing, and nothing of a fault is compiled in: only the test programs
-// defective_* (tests/CMakeLists.txt) compile the sources that call them with ZEROPP_TEST_DEFECTS,
-// with tests/support/planted_faults.cpp, which has the names and says how one is asked for.
+// or damaged, a disk that fails, memory that is used up or forgets a bit, a clock that is wrong. In
+// every shipped build these functions do nothing, and nothing of a fault is compiled in: only the
+// test programs defective_* (tests/CMakeLists.txt) compile the sources that call them with
+// ZEROPP_TEST_DEFECTS, with tests/support/planted_faults.cpp, which has the names and says how one
+// is asked for.
 #pragma once
 
 #include <chrono>
@@ -18,6 +19,9 @@ enum class DiskCall : std::uint8_t { write, flush, name, put, get };
 /// Resources that a machine may have no more of.
 enum class Resource : std::uint8_t { memory, threads };
 
+/// Values of a training step that lie in memory.
+enum class Values : std::uint8_t { gathered, secondary, sum, resident, master, moments, updated };
+
 #ifdef ZEROPP_TEST_DEFECTS
 /// Kills, stops or delays this process at the begin of its operation `number`, if that is planted.
 void at_operation(std::uint64_t number) noexcept;
@@ -31,6 +35,10 @@ int of_disk(DiskCall call);
 void run_out_of(Resource resource);
 /// Seconds that the clock of this machine is ahead.
 std::chrono::seconds of_clock();
+/// Whether bits are flipped somewhere.
+bool flips();
+/// Flips a bit of a unit's values, `bytes` bytes in the memory of the host, in this step.
+void flip(Values values, std::uint64_t step, std::size_t unit, void* data, std::size_t bytes);
 #else
 constexpr void at_operation(std::uint64_t /*number*/) noexcept {}
 constexpr bool drops_message(std::uint64_t /*number*/) { return false; }
@@ -41,6 +49,9 @@ constexpr const std::byte* as_sent(std::uint64_t /*number*/, const std::byte* da
 constexpr int of_disk(DiskCall /*call*/) { return 0; }
 constexpr void run_out_of(Resource /*resource*/) {}
 constexpr std::chrono::seconds of_clock() { return {}; }
+constexpr bool flips() { return false; }
+constexpr void flip(Values /*values*/, std::uint64_t /*step*/, std::size_t /*unit*/, void* /*data*/,
+                    std::size_t /*bytes*/) {}
 #endif
 
 }  // namespace zeropp::fault

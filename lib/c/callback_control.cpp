@@ -59,6 +59,10 @@ std::vector<double> CallbackControl::all_gather(std::span<const double> part) {
   return gather_values(part);
 }
 
+std::vector<std::uint64_t> CallbackControl::all_gather(std::span<const std::uint64_t> part) {
+  return gather_values(part);
+}
+
 std::vector<std::string> CallbackControl::all_gather_texts(const std::string& part) {
   const std::array<std::uint64_t, 1> length{part.size()};
   const auto lengths = gather_values(std::span<const std::uint64_t>(length));

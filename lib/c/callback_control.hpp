@@ -25,6 +25,7 @@ class CallbackControl final : public comm::Control {
   void all_reduce_sum(std::span<std::uint64_t> values) override;
   void all_reduce_max(std::span<double> values) override;
   [[nodiscard]] std::vector<double> all_gather(std::span<const double> part) override;
+  [[nodiscard]] std::vector<std::uint64_t> all_gather(std::span<const std::uint64_t> part) override;
   [[nodiscard]] std::vector<std::string> gather(const std::string& part) override;
   [[nodiscard]] std::string broadcast(const std::string& from_rank_0) override;
 

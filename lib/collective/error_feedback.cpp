@@ -12,7 +12,8 @@ namespace zeropp::collective {
 namespace {
 
 codec::CodecSpec spec_of(ErrorStorage storage) {
-  return storage == ErrorStorage::int8 ? codec::CodecSpec{"int8", 256, {}} : codec::CodecSpec{};
+  return storage == ErrorStorage::int8 ? codec::CodecSpec{"int8", kErrorBlock, {}}
+                                       : codec::CodecSpec{};
 }
 
 /// Elements from one row of fp32 errors to the next.
@@ -22,8 +23,20 @@ std::size_t row_stride(std::size_t count) {
 
 }  // namespace
 
+std::size_t error_image_bytes(ErrorStorage storage, std::size_t count) {
+  return codec::Codec(spec_of(storage), Dtype::fp32).wire_bytes(count);
+}
+
+std::vector<float> errors_of(ErrorStorage storage, const std::byte* image, std::size_t count) {
+  std::vector<float> values(count);
+  codec::Codec(spec_of(storage), Dtype::fp32)
+      .decode({image, error_image_bytes(storage, count)}, codec::Layout::contiguous(count),
+              View::of(values.data(), count), {});
+  return values;
+}
+
 std::size_t error_bytes(ErrorStorage storage, std::size_t parts, std::size_t count) {
-  return 2 * parts * codec::Codec(spec_of(storage), Dtype::fp32).wire_bytes(count);
+  return 2 * parts * error_image_bytes(storage, count);
 }
 
 std::size_t error_scratch_bytes(ErrorStorage storage, std::size_t parts, std::size_t count) {
@@ -59,6 +72,21 @@ void HopErrors::close(const std::byte* scratch, StreamHandle stream) {
   const auto* const values = reinterpret_cast<const float*>(scratch);
   storage_.encode(ConstView::of(values, parts_ * stride_, device_.memory), rows(),
                   {next_.data(), image_bytes_}, stream);
+}
+
+void HopErrors::copy(std::size_t part, std::size_t first, std::size_t count, std::byte* image,
+                     StreamHandle stream) const {
+  const std::byte* const row = (fresh_ ? kept_ : next_).data() + part * image_bytes_;
+  const auto copy_bytes = [&](std::size_t from, std::size_t to, std::size_t bytes) {
+    device_.memory_ops->copy({row + from, bytes / sizeof(Bf16), Dtype::bf16, device_.memory},
+                             {image + to, bytes / sizeof(Bf16), Dtype::bf16}, stream);
+  };
+  const std::size_t payload = rounded() ? 1 : sizeof(float);  // bytes of a value
+  const std::size_t scales = storage_.scale_offset(count);
+  copy_bytes(first * payload, 0, rounded() ? scales : count * payload);
+  if (!rounded()) return;
+  copy_bytes(storage_.scale_offset(count_) + first / kErrorBlock * storage_.scale_bytes(), scales,
+             ceil_div(count, kErrorBlock) * storage_.scale_bytes());
 }
 
 void HopErrors::commit() {

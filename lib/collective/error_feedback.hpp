@@ -20,6 +20,12 @@
 
 namespace zeropp::collective {
 
+/// Values of a row of errors that share a scale, however they are kept, are no more than this.
+inline constexpr std::size_t kErrorBlock = 256;
+/// Bytes of a wire image of `count` errors, and the values of such an image.
+std::size_t error_image_bytes(ErrorStorage storage, std::size_t count);
+std::vector<float> errors_of(ErrorStorage storage, const std::byte* image, std::size_t count);
+
 /// The errors of one hop: `parts` rows of `count` values.
 class HopErrors {
  public:
@@ -39,6 +45,12 @@ class HopErrors {
   /// Kept errors *= factor: gradients are scaled by that much more from now on. Exact for powers of
   /// two, but for underflow; other factors round, of rounded errors their scales.
   void rescale(float factor, StreamHandle stream) const;
+
+  /// Elements [first, first + count) of row `part` as the next run reads them, in a wire image of
+  /// `count` values in the memory of the host; `first` is a multiple of kErrorBlock. The image is
+  /// there when the stream has come past this call; errors_of() decodes it.
+  void copy(std::size_t part, std::size_t first, std::size_t count, std::byte* image,
+            StreamHandle stream) const;
 
   [[nodiscard]] std::size_t elements() const { return parts_ * count_; }
   [[nodiscard]] bool has(std::size_t parts, std::size_t count) const {

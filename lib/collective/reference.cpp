@@ -116,7 +116,7 @@ std::vector<double> Reduction::exact(const Slices& slices) const {
 }
 
 codec::Draw Reduction::draw(int rank, std::size_t hop, int source) const {
-  return draw_of(key, hop, static_cast<std::size_t>(source), static_cast<std::size_t>(rank), 0);
+  return draw_of(key, hop, static_cast<std::size_t>(source), static_cast<std::size_t>(rank), begin);
 }
 
 Estimate Reduction::two_hops(int rank, const Slices& slices, SliceErrors* errors) const {

@@ -53,6 +53,7 @@ struct Reduction {
   codec::CodecSpec second;     ///< of the second hop, where there is one
   FeedbackOptions feedback{};  ///< for sums that are given errors
   std::uint64_t key = 0;       ///< of the run's draws
+  std::size_t begin = 0;       ///< element of the slices at which the values of `slices` begin
 
   /// Sum in the order of operations that the algorithm documents. Throws std::invalid_argument for
   /// an algorithm whose order is not written down. `errors` of the slice: what earlier sums left;

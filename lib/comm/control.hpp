@@ -26,6 +26,8 @@ class Control {
   virtual void all_reduce_max(std::span<double> values) = 0;
   /// Every rank's `part`, in rank order (equal lengths).
   [[nodiscard]] virtual std::vector<double> all_gather(std::span<const double> part) = 0;
+  [[nodiscard]] virtual std::vector<std::uint64_t> all_gather(
+      std::span<const std::uint64_t> part) = 0;
   /// Every rank's bytes on rank 0 (lengths may differ); empty elsewhere.
   [[nodiscard]] virtual std::vector<std::string> gather(const std::string& part) = 0;
   [[nodiscard]] virtual std::string broadcast(const std::string& from_rank_0) = 0;

@@ -21,9 +21,31 @@ void MpiControl::barrier() {
   check(MPI_Barrier(handle_.get()));
 }
 
+template <class Value>
+std::vector<Value> MpiControl::gather_values(std::span<const Value> part, MPI_Datatype type) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<Value> all(part.size() * ranks);
+  std::vector<Value> piece;
+  in_pieces(part.size(), most_of_rank(sizeof(Value)), [&](std::size_t first, int count) {
+    const auto length = static_cast<std::size_t>(count);
+    piece.resize(length * ranks);
+    check(
+        MPI_Allgather(part.data() + first, count, type, piece.data(), count, type, handle_.get()));
+    for (std::size_t r = 0; r < ranks; ++r) {
+      std::copy_n(piece.data() + r * length, length, all.data() + r * part.size() + first);
+    }
+  });
+  return all;
+}
+
 std::vector<double> MpiControl::all_gather(std::span<const double> part) {
   const Waiting waiting(log_, "all-gather", part.size_bytes());
-  return gather_doubles(part);
+  return gather_values(part, MPI_DOUBLE);
+}
+
+std::vector<std::uint64_t> MpiControl::all_gather(std::span<const std::uint64_t> part) {
+  const Waiting waiting(log_, "all-gather", part.size_bytes());
+  return gather_values(part, MPI_UINT64_T);
 }
 
 std::size_t MpiControl::most_of_rank(std::size_t element_bytes) const {
@@ -38,25 +60,9 @@ void MpiControl::make_room(bool several, const std::function<void()>& work) {
   }
 }
 
-std::vector<double> MpiControl::gather_doubles(std::span<const double> part) {
-  const auto ranks = static_cast<std::size_t>(size_);
-  std::vector<double> all(part.size() * ranks);
-  std::vector<double> piece;
-  in_pieces(part.size(), most_of_rank(sizeof(double)), [&](std::size_t first, int count) {
-    const auto length = static_cast<std::size_t>(count);
-    piece.resize(length * ranks);
-    check(MPI_Allgather(part.data() + first, count, MPI_DOUBLE, piece.data(), count, MPI_DOUBLE,
-                        handle_.get()));
-    for (std::size_t r = 0; r < ranks; ++r) {
-      std::copy_n(piece.data() + r * length, length, all.data() + r * part.size() + first);
-    }
-  });
-  return all;
-}
-
 void MpiControl::all_reduce_sum(std::span<double> values) {
   const Waiting waiting(log_, "sum", values.size_bytes());
-  const auto all = gather_doubles(values);
+  const auto all = gather_values(std::span<const double>(values), MPI_DOUBLE);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = 0;
     for (std::size_t at = i; at < all.size(); at += values.size()) values[i] += all[at];
@@ -65,7 +71,7 @@ void MpiControl::all_reduce_sum(std::span<double> values) {
 
 void MpiControl::all_reduce_max(std::span<double> values) {
   const Waiting waiting(log_, "maximum", values.size_bytes());
-  const auto all = gather_doubles(values);
+  const auto all = gather_values(std::span<const double>(values), MPI_DOUBLE);
   for (std::size_t i = 0; i < values.size(); ++i) {
     for (std::size_t at = i; at < all.size(); at += values.size()) {
       if (std::isnan(all[at]) || all[at] > values[i]) values[i] = all[at];

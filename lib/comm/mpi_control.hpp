@@ -39,11 +39,13 @@ class MpiControl final : public Control {
   void all_reduce_sum(std::span<std::uint64_t> values) override;
   void all_reduce_max(std::span<double> values) override;
   [[nodiscard]] std::vector<double> all_gather(std::span<const double> part) override;
+  [[nodiscard]] std::vector<std::uint64_t> all_gather(std::span<const std::uint64_t> part) override;
   [[nodiscard]] std::vector<std::string> gather(const std::string& part) override;
   [[nodiscard]] std::string broadcast(const std::string& from_rank_0) override;
 
  private:
-  [[nodiscard]] std::vector<double> gather_doubles(std::span<const double> part);
+  template <class Value>
+  [[nodiscard]] std::vector<Value> gather_values(std::span<const Value> part, MPI_Datatype type);
   /// Appends the next bytes of each rank's `part` to `parts`: `count` bytes from `first` on, or
   /// what is left there.
   void gather_piece(const std::string& part, const std::vector<std::uint64_t>& lengths,

@@ -37,11 +37,11 @@ class VirtualControl final : public Control {
     }
   }
   [[nodiscard]] std::vector<double> all_gather(std::span<const double> part) override {
-    std::vector<double> all;
-    for (const auto& other : meet(std::vector<double>(part.begin(), part.end()))) {
-      all.insert(all.end(), other.begin(), other.end());
-    }
-    return all;
+    return joined(part);
+  }
+  [[nodiscard]] std::vector<std::uint64_t> all_gather(
+      std::span<const std::uint64_t> part) override {
+    return joined(part);
   }
   [[nodiscard]] std::vector<std::string> gather(const std::string& part) override {
     auto all = meet(part);
@@ -61,6 +61,14 @@ class VirtualControl final : public Control {
   }
 
  private:
+  template <class T>
+  [[nodiscard]] std::vector<T> joined(std::span<const T> part) {
+    std::vector<T> all;
+    for (const auto& other : meet(std::vector<T>(part.begin(), part.end()))) {
+      all.insert(all.end(), other.begin(), other.end());
+    }
+    return all;
+  }
   /// In rank order, from the first rank's value on.
   template <class T>
   void sum(std::span<T> values) {

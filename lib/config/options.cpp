@@ -312,7 +312,19 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.hash_parameters",
         .flag = "--hash-parameters",
         .field = &c.hash_parameters,
-        .help = "Put the hash of the final weights into the trace (a second for a billion)"}});
+        .help = "Put the hash of the final weights into the trace (a second for a billion)"},
+       {.path = "zeropp.verify_interval",
+        .flag = "--verify-interval",
+        .field = &c.zero.verify_interval,
+        .help = "Steps between those that are verified against silent data corruption, beside the "
+                "first; 0: none",
+        .unit = "steps"},
+       {.path = "zeropp.verify_action",
+        .flag = "--verify-action",
+        .field = &c.zero.verify_action,
+        .help = "Whether a run ends after a step that is found damaged, or warns and continues",
+        .in_effect = [&c] { return c.zero.verify_interval > 0; },
+        .effect_needs = "zeropp.verify_interval"}});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
 #include "lib/plan/saturating.hpp"
+#include "lib/zero/plan/guard_findings.hpp"
 #include "lib/zero/plan/measurement.hpp"
 #include "lib/zero/plan/state_memory.hpp"
 #include "lib/zero/plan/weight_image_memory.hpp"
@@ -110,6 +111,8 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
         config_.zero, plans.codecs, model_.units, plans.units, buckets, job);
     parts.push_back({"measurement", memory.total()});
   }
+  if (config_.zero.verify_interval > 0)
+    parts.push_back({zero::kGuardMemory, zero::guard_memory(plans.units.size())});
   parts.push_back({"arena", plans.step.arena_bytes()});
   parts.push_back({"activations", model_.memory});
   if (model_.offloaded_memory > 0) {

@@ -194,8 +194,9 @@ struct Recorder {
   std::uint64_t first_step =
       0;  ///< steps done before those recorded, by the run that this one resumes
   bool searches_loss_scale = false;  ///< skips steps to find one: a skip is no divergence
-  bool gave_up =
-      false;  ///< ended before its time: gradients were not finite, whatever the loss scale
+  bool gave_up = false;    ///< ended before its time: gradients were not finite, whatever the loss
+                           ///< scale, or a step was found damaged
+  std::string corruption;  ///< that verifying the last step found, in one line; empty: none
   bool weights_damaged = false;  ///< gave up: updates in backward had used such gradients
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
 

@@ -48,6 +48,11 @@ bool has_copies(const checkpoint::Manifest& manifest) {
   });
 }
 
+/// Whether the last step has left state that is of no use.
+bool damaged(const trace::Recorder& recorder) {
+  return recorder.weights_damaged || !recorder.corruption.empty();
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const config::TrainConfig& config, const app::Context& context,
@@ -337,13 +342,14 @@ void Checkpoints::stepped(std::uint64_t done, Session& session) {
   }
   const bool last = done == config_.train_steps;
   const std::size_t interval = config_.checkpoint.interval;
-  if (last || (interval > 0 && done % interval == 0)) save(done, session);
+  const bool due = last || (interval > 0 && done % interval == 0);
+  if (due && !damaged(session.recorder())) save(done, session);
   if (last) finish(session);
 }
 
 void Checkpoints::end_early(std::uint64_t done, Session& session) {
   if (!saver_) return;
-  if (saved_ != done && !session.recorder().weights_damaged) save(done, session);
+  if (saved_ != done && !damaged(session.recorder())) save(done, session);
   finish(session);
 }
 

@@ -189,7 +189,10 @@ bool Session::step(std::uint64_t step) {
   row.time_agreement = all.times.agreement;
   recorder_.steps.push_back(row);
   recorder_.weights_damaged = result.damaged;
-  recorder_.gave_up = result.exhausted || result.damaged;
+  recorder_.corruption = result.corruption;
+  recorder_.gave_up =
+      result.exhausted || result.damaged ||
+      (!result.corruption.empty() && config_.zero.verify_action == zero::VerifyAction::end);
   return !recorder_.gave_up;
 }
 

@@ -28,6 +28,7 @@ std::optional<std::string> divergence(const trace::Recorder& recorder) {
         "leave it out to skip such steps",
         recorder.first_step + recorder.steps.size() - 1, recorder.steps.back().grad_norm);
   }
+  if (recorder.gave_up && !recorder.corruption.empty()) return recorder.corruption;
   for (std::size_t i = 0; i < recorder.steps.size(); ++i) {
     if (!std::isfinite(recorder.steps[i].loss) && recorder.steps[i].skipped == 0) {
       return fmt::format("the loss of step {} is not finite", i);

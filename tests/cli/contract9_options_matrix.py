@@ -344,7 +344,7 @@ NEUTRAL = {
     "--model-persistence-threshold": "20000",
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0",
     "--eval-interval": "1", "--eval-iters": "2",
-    "--log-interval": "1", "--zero-stage": "3",
+    "--log-interval": "1", "--zero-stage": "3", "--verify-interval": "2", "--verify-action": "warn",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None, "--device-memory-limit": "1G",
     "--offload-optimizer": "cpu", "--offload-optimizer-pin-memory": None, "--offload-optimizer-buffer-count": "1",
     "--offload-optimizer-ratio": "0.3", "--offload-piece-size": "1K", "--offload-param": "cpu",
@@ -360,7 +360,8 @@ ON_FILES = {"--offload-optimizer": "nvme", "--offload-optimizer-nvme-path": FILE
 # Flags that a flag needs to have an effect: its run is compared with a run that has these alone.
 NEEDS = {"--update-in-backward": {"--clip-grad": "0"}, "--decayed-parameters": {"--weight-decay": "0.3"},
          "--model-persistence-threshold": {"--param-persistence-threshold": "1000000"},
-         "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
+         "--eval-iters": {"--eval-interval": "1"}, "--verify-action": {"--verify-interval": "1"},
+         "--sgd-momentum": {"--optimizer": "SGD"},
          "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
          "--cpu-checkpointing": {"--recompute-activations": None, "--num-layers": "5"},
          "--checkpoint-in-cpu": {"--recompute-activations": None, "--num-layers": "5", "--recompute-interval": "2"},
@@ -473,6 +474,7 @@ class Effects(zpp.TestCase):
                   "--num-query-groups", "--kv-channels", "--rotary-base", "--norm-epsilon", "--layernorm-epsilon",
                   "--batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size",
                   "--shard-group-size",  # contract9_shard_groups
+                  "--virtual-ranks",  # virtual_ranks
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
                   "--autotune-gemm", "--copy-engines", "--rail-lanes", "--gpu-sampling",

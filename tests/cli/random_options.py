@@ -113,6 +113,9 @@ class OptionSet:
         count = min(len(table.options), 1 + int(self.rng.expovariate(1 / 7)))
         self.options = {option["flag"]: table.words(option, self.rng)
                         for option in self.rng.sample(table.options, count)}
+        if number % 2:  # every step is verified: an alarm is a failure
+            self.options["--verify-interval"] = ["--verify-interval", 1]
+            self.options.pop("--verify-action", None)
 
     def words(self, options):
         given = ["--train-iters", STEPS, *(word for words in options.values() for word in words)]

@@ -22,7 +22,7 @@ RUNS = [
     (4, 2, ["--zero-stage", 3, "--shard-group-size", 2, QGZ, "--gradient-codec-intra", "int8:128",
             "--gradient-codec-inter", "int4:128", "--offload-optimizer", "cpu"]),
     (6, 3, ["--zero-stage", 3, QWZ, "--zero-hpz-partition-size", 3, QGZ, "--error-feedback", "both",
-            "--measure-quantization-error", 2, "--clip-grad", 0.1]),
+            "--measure-quantization-error", 2, "--clip-grad", 0.1, "--verify-interval", 1]),
     (8, 4, ["--zero-stage", 3, QWZ, "--zero-hpz-partition-size", 4, "--weight-differences", QGZ,
             "--weight-codec", "int8:128+sr", "--gradient-codec-intra", "int4:64+sr",
             "--gradient-codec-inter", "int4:64+sr"]),

@@ -70,11 +70,13 @@ FAULTS = {
     "a rank is late": Expected(("train", "sweep"), zpp.OK, verdict="VALID", fault="late:1:{n}"),
     "a message is lost": Expected(MULTIPLE, WATCHDOG, (*WAITS, " waits in exchange "), words=("--timeout", "2"),
                                   fault="drop:1:{n}"),
-    # The sweep knows every value (its operation is of a run whose result is looked at). Training has no checksums of
-    # messages: one flipped bit is a slightly other gradient or weight on one rank, which nothing tells from rounding;
-    # MPI and the network's own checksums are relied on.
+    # The sweep knows every value (its operation is of a run whose result is looked at). Training looks in verified
+    # steps alone (silent_corruption): elsewhere one flipped bit is a slightly other gradient or weight on one rank,
+    # which nothing tells from rounding.
     "a message is damaged": Expected(("sweep",), zpp.INVALID, ("index ", "wanted "), verdict="INVALID",
                                      fault="corrupt:1:{n}"),
+    "a damaged message is found": Expected(("train",), zpp.INVALID, ("step 2 is damaged on rank 1", "zpp_fabric"),
+                                           verdict="INVALID", fault="corrupt:1:{n}", words=("--verify-interval", "1")),
     "a damaged message is not found": Expected(("train",), zpp.OK, verdict="VALID", fault="corrupt:1:{n}"),
     "the disk is full": Expected(tuple(APPS), zpp.IO, ("No space left", "free space"), fault="disk_full:0:1"),
     "the disk fails": Expected(tuple(APPS), zpp.IO, ("Input/output error", "another place"), fault="disk_error:0:1"),

@@ -74,6 +74,11 @@ TEST(LongControl, NumbersAreGatheredAndAdded) {
       std::vector<std::uint64_t> counts(part.begin(), part.end());
       const std::vector<double> all = control->all_gather(part);
       ASSERT_EQ(all.size(), length * ranks);
+      const std::vector<std::uint64_t> all_counts =
+          control->all_gather(std::span<const std::uint64_t>(counts));
+      ASSERT_EQ(all_counts.size(), length * ranks);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        EXPECT_EQ(all_counts[i], static_cast<std::uint64_t>(all[i]));
       std::vector<double> sums = part;
       std::vector<double> maxima = part;
       control->all_reduce_sum(sums);

@@ -37,6 +37,10 @@ class CountedControl final : public comm::Control {
   [[nodiscard]] std::vector<double> all_gather(std::span<const double> part) override {
     return counted().all_gather(part);
   }
+  [[nodiscard]] std::vector<std::uint64_t> all_gather(
+      std::span<const std::uint64_t> part) override {
+    return counted().all_gather(part);
+  }
   [[nodiscard]] std::vector<std::string> gather(const std::string& part) override {
     return counted().gather(part);
   }

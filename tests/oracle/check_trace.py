@@ -571,6 +571,24 @@ class CheckTrace(unittest.TestCase):
         self.change(one("largest", 0.0), "do not agree", case)
         self.change(one("relative_l2", 0.1, 0), "without a codec", dict(measure=1))
 
+    def test_verified_steps(self):
+        case = dict(verify=2, alarms=1)
+
+        def counter(name, value):
+            def edit(_, groups):
+                counters = groups["counters"]
+                counters["value"][counters["name"].index(name)] = value
+            return edit
+
+        def ended(attributes, _):
+            config = json.loads(attributes["config_json"])
+            config["zeropp"]["verify_action"] = "end"
+            attributes["config_json"] = json.dumps(config)
+        self.change(counter("verified_steps", 12), "counter verified_steps is 12, should be 8", case)
+        self.change(counter("verification_alarms", 3), "other verification_alarms", case)
+        self.change(ended, "a step was found damaged", case)
+        self.change(counter("verified_steps", 0), "counter verified_steps is 0, should be 12", dict(verify=1))
+
     def test_gpus(self):
         case = dict(FEATURES, cuda=True)
 

@@ -7,6 +7,8 @@
 //   no_memory,         so does its writer of checkpoints, at the chunk NUMBER, from 1, or where the
 //   no_thread          thread NUMBER is to be started
 //   clock              its clock is NUMBER seconds ahead
+//   flip_VALUES,       in its step NUMBER / kUnits a bit of the VALUES of kFlips of unit NUMBER %
+//   flips_VALUES       kUnits is flipped, once or in every step from then on
 // Ranks are those of the launcher.
 #include <atomic>
 #include <cerrno>
@@ -40,6 +42,17 @@ constexpr DiskFault kDiskFaults[] = {
     {"offload_error", DiskCall::get, EIO},
 };
 
+/// Values in memory whose bits are flipped, and the word for them.
+struct Flip {
+  std::string_view word;
+  Values values;
+};
+constexpr Flip kFlips[] = {{"gathered", Values::gathered}, {"secondary", Values::secondary},
+                           {"sum", Values::sum},           {"resident", Values::resident},
+                           {"master", Values::master},     {"moments", Values::moments},
+                           {"updated", Values::updated}};
+constexpr std::uint64_t kUnits = 100;
+
 struct Planted {
   std::string kind;  ///< empty: none here
   std::uint64_t number = 0;
@@ -65,6 +78,10 @@ Planted read() {
     known = known || kind == name;
   }
   for (const DiskFault& disk : kDiskFaults) known = known || kind == disk.kind;
+  for (const Flip& flip : kFlips) {
+    known = known || kind == "flip_" + std::string(flip.word) ||
+            kind == "flips_" + std::string(flip.word);
+  }
   if (!known || second == std::string::npos) {
     throw Error(ExitCode::usage, "ZEROPP_FAULT is no KIND:RANK:NUMBER: " + text +
                                      ": see tests/support/planted_faults.cpp");
@@ -120,6 +137,23 @@ void run_out_of(Resource resource) {
   if (++calls < planted().number) return;
   if (resource == Resource::memory) throw std::bad_alloc();
   throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+}
+
+bool flips() { return planted().kind.starts_with("flip"); }
+
+void flip(Values values, std::uint64_t step, std::size_t unit, void* data, std::size_t bytes) {
+  const Planted& plan = planted();
+  const std::size_t word = plan.kind.find('_') + 1;
+  for (const Flip& flip : kFlips) {
+    if (!flips() || bytes == 0 || flip.values != values || plan.kind.substr(word) != flip.word)
+      continue;
+    const bool again = plan.kind.starts_with("flips_") && plan.number % kUnits == unit &&
+                       plan.number <= step * kUnits + unit;
+    if (again || (plan.number % kUnits == unit &&
+                  strikes("flip_" + std::string(flip.word), step * kUnits + unit))) {
+      static_cast<std::byte*>(data)[bytes / 2] ^= std::byte{0x10};
+    }
+  }
 }
 
 std::chrono::seconds of_clock() {

@@ -13,6 +13,7 @@ DEFAULTS = dict(
     offload_param=False,
     files=None,  # where that goes to files: sub_group_size, max_in_cpu, buffers of weights
     optimizer=("AdamW", {}), states=2, moments=None, feedback=(), feedback_dtype="fp32", measure=0,
+    verify=0, alarms=0,  # steps between verified ones, and differences that they found
     fp16=None, scales=None,  # keys of the object fp16, and the loss scale of every step
 )
 DYNAMIC = {"loss_scale": 0.0, "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2,
@@ -47,6 +48,8 @@ CASES = {
     "measured errors of a run that resumes": dict(FEATURES, measure=2, first=1, evaluations=((0, 2), (1, 2), (3, 2))),
     "measured errors of a run that resumes between two": dict(measure=4, first=2, skipped=(0,), evaluations=(),
                                                               interval=0),
+    "verified steps": dict(FEATURES, verify=2), "verified steps with alarms": dict(verify=1, alarms=3),
+    "verified steps of a run that resumes": dict(verify=2, first=1, evaluations=((0, 2), (1, 2), (3, 2))),
     "recompute": dict(recompute=True), "cpu checkpointing": dict(recompute=True, cpu_checkpointing=True),
     "cpu checkpointing in 16 bits on GPUs": dict(FEATURES, bf16=True, recompute=True, cpu_checkpointing=True,
                                                  cuda=True), "GPUs": dict(FEATURES, cuda=True),

@@ -33,6 +33,8 @@ def own_of(c):
         "shard_group_size": c["shard"],
         "weight_codec": c["qwz"] and c["codecs"][0],
         "measure_quantization_error": c["measure"],
+        "verify_interval": c["verify"],
+        "verify_action": c["verify"] and ("warn" if c["alarms"] else "end"),
         "keep_weight_images": c["images"],
         "hpz_device": c["hpz_device"],
         "offload_piece_size": c["offload"] and c["offload"][1],

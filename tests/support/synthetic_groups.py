@@ -103,7 +103,10 @@ def path_of(c, key):
 def counters_of(c, shape, replay):
     """Sums over ranks; what never happened has no row."""
     secondary = sum(value[2] for key, value in replay.net.rows.items() if key[5] == "secondary")
-    of_rank = {"nonfinite_steps": sum(c["skipped"]), "secondary_gathers": secondary, **replay.made}
+    steps = range(c["first"] + 1, c["first"] + 1 + len(c["skipped"]))
+    verified = [step for step in steps if c["verify"] and (step % c["verify"] == 0 or step == steps[0])]
+    of_rank = {"nonfinite_steps": sum(c["skipped"]), "secondary_gathers": secondary,
+               "verified_steps": len(verified), "verification_alarms": c["alarms"], **replay.made}
     counters = {name: value * shape.ranks for name, value in of_rank.items() if value}
     if c["files"]:
         counters |= file_counters(c, shape.updated(c["stage"]), shape.element, replay.gathers)

@@ -57,7 +57,8 @@ def memory_of(c, of_units, ranks, element, parts, tensors):
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
             "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
             **copies, **images, **errors,
-            **({"measurement": 99} if c["measure"] else {}), "arena": 12345, "activations": 678}
+            **({"measurement": 99} if c["measure"] else {}),
+            **({"verification": 8 * 11 * len(tensors)} if c["verify"] else {}), "arena": 12345, "activations": 678}
 
 
 def pages(size):

@@ -121,7 +121,9 @@ TEST(VirtualRanks, ControlSumsInRankOrderAndKeepsNan) {
     EXPECT_EQ(most[0], 4);
     EXPECT_TRUE(std::isnan(most[1]));
     const std::vector<double> part{static_cast<double>(own)};
-    EXPECT_THAT(control.all_gather(part), ElementsAre(0, 1, 2, 3, 4));
+    EXPECT_THAT(control.all_gather(std::span(part)), ElementsAre(0, 1, 2, 3, 4));
+    const std::vector<std::uint64_t> pair{own, 7};
+    EXPECT_THAT(control.all_gather(std::span(pair)), ElementsAre(0, 7, 1, 7, 2, 7, 3, 7, 4, 7));
     EXPECT_EQ(control.broadcast(own == 0 ? "word" : "other"), "word");
     const auto texts = control.gather(std::string(own, 'x'));
     EXPECT_EQ(texts.size(), own == 0 ? 5U : 0U);

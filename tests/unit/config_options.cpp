@@ -427,6 +427,7 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"zero_optimization":{"zero_quantized_gradients":true},
             "zeropp":{"error_feedback":{"reset_period":5,"hops":"none"}}})",
         R"({"zeropp":{"evaluation_batches":3}})",
+        R"({"zeropp":{"verify_action":"warn"}})",
         R"({"zeropp":{"backend":"host","gpu_sampling":2}})",
         R"({"optimizer":{"type":"SGD","params":{"betas":[0.9,0.99]}}})",
         R"({"optimizer":{"type":"SGD","params":{"eps":1e-8}}})",
@@ -473,6 +474,7 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"optimizer":{"type":"Lion","params":{"betas":[0.9,0.99],"weight_decay":0.1}}})",
         R"({"optimizer":{"type":"SGD","params":{"momentum":0.9,"nesterov":true}}})",
         R"({"zeropp":{"evaluation_interval":2,"evaluation_batches":3}})",
+        R"({"zeropp":{"verify_interval":2,"verify_action":"warn"}})",
         R"({"zeropp":{"model":{"num_attention_heads":4,"tied_head":true}}})",
         R"({"zeropp":{"data":{"source":"text","path":"x"}}})",
         R"({"zeropp":{"data":{"source":"llmc","path":"x","vocab_size":9}}})"}) {

@@ -135,7 +135,7 @@ TEST(Matrix, MistakesAreRefusedWithTheirPlace) {
   expect_refused(with("/settings/0/seeds", json::array({-1})), "settings[0]", "whole numbers");
   expect_refused(with("/settings/0/config", 3), "settings[0]", "object");
   expect_refused(with("/settings/0/config", {{"zeropp", {{"seed", 1}}}}), "settings[0]", "seeds");
-  for (const char* unread : {"hash_parameters", "log_interval", "gpu_sampling"}) {
+  for (const char* unread : {"hash_parameters", "log_interval", "verify_action", "gpu_sampling"}) {
     expect_refused(with("/base/zeropp", {{unread, 1}}), "settings[0]", unread);
   }
   expect_refused(with("/settings/3/name", "plain"), "plain", "rename");

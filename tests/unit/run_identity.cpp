@@ -43,7 +43,7 @@ const std::vector<std::string> kMayChange{
     "zeropp.backend", "zeropp.transport", "zeropp.copy_engines", "zeropp.rail_lanes",
     "zeropp.autotune_gemm", "zeropp.device_memory_limit", "zeropp.gpu_sampling", "zeropp.node_size",
     "zeropp.virtual_ranks", "zeropp.train_steps", "zeropp.evaluation_", "zeropp.log_",
-    "zeropp.hash_parameters", "zeropp.checkpoint."};
+    "zeropp.hash_parameters", "zeropp.verify_", "zeropp.checkpoint."};
 
 bool may_change(const std::string& path) {
   return std::ranges::any_of(kMayChange,

@@ -79,6 +79,7 @@ double Engine::evaluate(const Batch& batch) {
 
 Restored Engine::restore(const SavedProgress& saved, const ReadSlice& read, const HasSlice& has) {
   Restored restored;
+  if (StepGuard* const guard = step_.guard()) guard->forget_left();
   restored.moments = state_.restore(saved.steps, read, has);
   if (!has) return restored;
   // Saved errors are in units of the loss as it was scaled: they are read under that scale, and
@@ -92,6 +93,11 @@ Restored Engine::restore(const SavedProgress& saved, const ReadSlice& read, cons
   return restored;
 }
 
+void Engine::set_weights(const ReadSlice& read) {
+  if (StepGuard* const guard = step_.guard()) guard->forget_left();
+  state_.set_weights(read);
+}
+
 std::string Engine::parameters_hash() const { return zero::parameters_hash(context_, state_); }
 
 std::vector<std::string> Engine::copy_hashes() const {
@@ -103,7 +109,7 @@ std::vector<float> Engine::gather_master(std::size_t unit) const {
 }
 
 std::vector<MemoryReport> Engine::memory() const {
-  return memory_report(context_, memory_, optimizer_, codecs_);
+  return memory_report(context_, memory_, optimizer_, codecs_, step_.guard());
 }
 
 }  // namespace zeropp::zero

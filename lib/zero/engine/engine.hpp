@@ -100,7 +100,7 @@ class Engine {
   Restored restore(const SavedProgress& saved, const ReadSlice& read, const HasSlice& has = {});
   /// Continues with other weights: reads "UNIT/master" only. Called before the first step or
   /// between steps.
-  void set_weights(const ReadSlice& read) { state_.set_weights(read); }
+  void set_weights(const ReadSlice& read);
   [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
   /// Continues with another loss scale, between steps; the errors of error feedback follow.
   void set_loss_scale(const LossScale::State& state) { step_.set_loss_scale(state); }

@@ -20,7 +20,7 @@ std::size_t total_bytes(const std::vector<Buffer>& buffers) {
 
 std::vector<MemoryReport> memory_report(const EngineContext& context, const RankMemory& memory,
                                         const RankOptimizer& optimizer,
-                                        const CodecController& codecs) {
+                                        const CodecController& codecs, const StepGuard* guard) {
   const Options& options = context.options;
   const OptimizerShard& on_device = optimizer.on_device();
   const OffloadedOptimizer* const offloaded = optimizer.offloaded();
@@ -60,6 +60,7 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
   for (MemoryReport& each : context.collectives.gradients.errors().memory())
     reports.push_back(std::move(each));
   for (MemoryReport& each : codecs.memory()) reports.push_back(std::move(each));
+  if (guard != nullptr) reports.push_back(guard->memory());
   reports.push_back({"arena", context.plan.step.arena_bytes(), memory.arena.bytes()});
   reports.push_back(context.model.memory());
   return reports;

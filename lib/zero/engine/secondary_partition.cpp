@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/base/defect.hpp"
+#include "lib/base/fault.hpp"
 
 namespace zeropp::zero {
 
@@ -23,7 +24,9 @@ void SecondaryPartition::keep(std::size_t unit, ConstView gathered, std::uint64_
     shards_[unit].version = version;  // and nothing is copied
     return;
   }
-  device_.memory_ops->copy(gathered.part(group_rank_ * count, count), shard(unit), stream);
+  const View kept = shard(unit);
+  device_.memory_ops->copy(gathered.part(group_rank_ * count, count), kept, stream);
+  fault::flip(fault::Values::secondary, version, unit, kept.data, kept.bytes());
   shards_[unit].version = version;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/defect.hpp"
+#include "lib/base/fault.hpp"
 #include "lib/zero/plan/draw_keys.hpp"
 
 namespace zeropp::zero {
@@ -99,9 +100,11 @@ Finish StepOperations::gather(const Op& op) {
                  run_in(optimizer_.workspace_behind_shard(op), op, draws_of_weights(op, version)));
   }
   memory_.weights[op.index] = full;
-  return [this, &gather, full](StreamHandle end) {
+  return [this, &gather, full, unit = op.index](StreamHandle end) {
     gather.finish(end);
     read_as_fp16(full, end);
+    fault::flip(fault::Values::gathered, context_.progress.steps.begun, unit, full.data,
+                full.bytes());
   };
 }
 
@@ -247,6 +250,7 @@ Finish StepOperations::reduce(const Op& op, const StepRun& with) {
              replicas ? draws_of(draws, Group::shards, replicas->rank()) : draws));
   return [this, &op, scale = with.gradient_scale](StreamHandle end) {
     context_.collectives.gradients.finish(op.index, end);
+    plant_faults(op);
     accumulate(op, end);
     if (!context_.plan.updates_in_backward()) return;
     const trace::Timers::Scope scope(context_.recorder.timers, trace::Timers::Category::optimizer);
@@ -255,6 +259,18 @@ Finish StepOperations::reduce(const Op& op, const StepRun& with) {
       if (whole) norm_.start(segment.unit, scale, end);
     }
   };
+}
+
+/// Plants the faults that tests ask for into a bucket's sum.
+void StepOperations::plant_faults(const Op& op) const {
+  if (!fault::flips()) return;
+  std::size_t at = 0;
+  for (const Segment& segment : segments_of(op)) {
+    const View part = memory_.sum(op).part(at, segment.count);
+    fault::flip(fault::Values::sum, context_.progress.steps.begun, segment.unit, part.data,
+                part.bytes());
+    at += segment.count;
+  }
 }
 
 void StepOperations::accumulate(const Op& op, StreamHandle on) const {
@@ -295,6 +311,10 @@ void StepOperations::over_replicas(const Op& op) {
 void StepOperations::update(const Op& op, const StepRun& with) {
   const trace::Timers::Scope scope(context_.recorder.timers, trace::Timers::Category::optimizer);
   optimizer_.update(op, with.t, with.gradient_scale, with.clip);
+  if (!fault::flips()) return;
+  const View master = optimizer_.on_device().master(op.index);
+  fault::flip(fault::Values::updated, context_.progress.steps.begun, op.index, master.data,
+              master.bytes());
 }
 
 Finish StepOperations::refresh(const Op& op) {

@@ -95,6 +95,7 @@ class StepOperations {
   /// shards or, of an operation after or before all steps, the resident weights.
   [[nodiscard]] bool sends_differences(const Op& op) const;
   void read_as_fp16(View weights, StreamHandle on) const;
+  void plant_faults(const Op& op) const;
   /// Adds what a reduction summed to the gradient shards.
   void accumulate(const Op& op, StreamHandle on) const;
   [[nodiscard]] std::vector<ConstView> weights_of(std::size_t layer) const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/defect.hpp"
+#include "lib/base/fault.hpp"
 #include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
@@ -23,6 +24,23 @@ double averaged_over(const comm::Groups& groups) {
   return defect::planted(defect::Kind::gradient_scaled)
              ? ranks / static_cast<double>(groups.topology.ranks_per_node)
              : ranks;
+}
+
+/// Plants the faults that tests ask for into memory that lies still between two steps.
+void plant_faults(const EngineContext& context, const RankMemory& memory,
+                  const RankOptimizer& optimizer) {
+  if (!fault::flips()) return;
+  using fault::Values;
+  const std::uint64_t step = context.progress.steps.begun;
+  for (std::size_t u = 0; u < context.units().size(); ++u) {
+    const Buffer& resident = memory.resident_weights[u];
+    fault::flip(Values::resident, step, u, resident.data(), resident.bytes());
+    const std::vector<View> arrays = optimizer.on_device().arrays(u);
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      fault::flip(i == 0 ? Values::master : Values::moments, step, u, arrays[i].data,
+                  arrays[i].bytes());
+    }
+  }
 }
 
 /// Plants the defects that tests ask for into gradients, in host memory.
@@ -51,6 +69,7 @@ TrainingStep::TrainingStep(const EngineContext& context, RankMemory& memory,
       norm_(memory.own_gradients(), context.units(), context.device),
       operations_(context, memory, optimizer, codecs, norm_),
       loss_(sizeof(double), context.device.staging()) {
+  if (context.options.verify_interval > 0) guard_.emplace(context, memory, optimizer);
   context.recorder.searches_loss_scale = loss_scale_.is_dynamic();
 }
 
@@ -73,9 +92,11 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   // Norm, on `compute` or during backward, which the host waits for here, once a step.
   if (!context_.plan.updates_in_backward()) start_norm();
   context_.executor.join();
+  if (guard_) guard_->observe();
   norm_.fetch(context_.compute());
   result.loss = wait_for_loss() / static_cast<double>(context_.options.accumulation_steps);
   if (before != nullptr) *before = read_update_times();
+  if (guard_) result.corruption = guard_->judge();
   const Timed scope(context_.recorder.timers, Category::optimizer);
   result.grad_norm = global_norm();
   result.skipped = !std::isfinite(result.grad_norm);
@@ -108,6 +129,8 @@ StepResult TrainingStep::begin() {
   files_.begin_step();
   clock_.begin();
   ++context_.progress.steps.begun;
+  plant_faults(context_, memory_, optimizer_);
+  if (guard_) guard_->begin_step();
   StepResult result;
   result.loss_scale = loss_scale_.value();
   result.learning_rate = optimizer_.on_device().learning_rate(context_.progress.steps.taken + 1);
@@ -138,7 +161,10 @@ void TrainingStep::execute(const Schedule& schedule, const StepRun& with, StepCl
   optimizer_.prefetch_weights(schedule);
   context_.executor.execute(
       schedule, [&](const Op& op) { operations_.wait_for_earlier(op, clock); },
-      [&](const Op& op) { return operations_.run(op, with); }, clock);
+      [&](const Op& op) {
+        return guard_ ? guard_->run(op, with, operations_) : operations_.run(op, with);
+      },
+      clock);
 }
 
 void TrainingStep::gather_initial() {

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "lib/comm/traffic.hpp"
 #include "lib/device/buffer.hpp"
@@ -17,6 +19,7 @@
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
 #include "lib/zero/engine/step_clock.hpp"
+#include "lib/zero/engine/step_guard.hpp"
 #include "lib/zero/engine/step_operations.hpp"
 #include "lib/zero/optimizer/gradient_norm.hpp"
 #include "lib/zero/plan/loss_scale.hpp"
@@ -34,6 +37,7 @@ struct StepResult {
   bool exhausted = false;     ///< skipped at the smallest loss scale: training cannot continue
   bool skipped = false;       ///< a non-finite gradient on some rank: no rank stepped
   bool damaged = false;       ///< skipped, but backward had updated weights: they are of no use
+  std::string corruption;     ///< that verifying the step found, in one line, on rank 0 with hosts
   comm::Bytes sent;           ///< counted
   comm::Bytes predicted;      ///< closed form
   double time_forward = 0;    ///< seconds on the compute stream
@@ -72,6 +76,9 @@ class TrainingStep {
   double evaluate(const Batch& batch);
 
   [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }
+  /// The guard of the steps; null without Options::verify_interval.
+  [[nodiscard]] StepGuard* guard() { return guard_ ? &*guard_ : nullptr; }
+  [[nodiscard]] const StepGuard* guard() const { return guard_ ? &*guard_ : nullptr; }
   /// Sets the loss scale between steps; the errors that error feedback keeps follow.
   void set_loss_scale(const LossScale::State& state);
 
@@ -106,6 +113,7 @@ class TrainingStep {
   FileCounters files_;
   GradientNorm norm_;
   StepOperations operations_;
+  std::optional<StepGuard> guard_;
   Buffer loss_;      ///< one double that the compute stream brings to the host
   StepClock clock_;  ///< of the gradients
   StepClock update_clock_;

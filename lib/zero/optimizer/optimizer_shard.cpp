@@ -145,18 +145,44 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
     const std::size_t before = pieces.size();
     require_whole_blocks(begin);
     if (range.compute_shard.count > 0) compute_dtype_ = range.compute_shard.dtype;
-    const auto add = [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here,
-                         std::size_t length) {
-      optim::for_each_piece(
-          length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
-            pieces.push_back(
-                piece_of(range, begin, unit, tensor, in_tensor + first, here + first, elements));
-          });
-    };
-    for_each_tensor(layout, unit, {begin, range.gradient.count}, add);
+    add_pieces(layout, unit, begin, range, pieces);
     units_[unit].ranges.push_back({before, pieces.size() - before});
     begin += range.gradient.count;
   }
+}
+
+void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, std::size_t begin,
+                                const UpdateRange& range,
+                                std::vector<optim::UpdatePiece>& pieces) const {
+  const auto add = [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here,
+                       std::size_t length) {
+    optim::for_each_piece(
+        length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
+          pieces.push_back(
+              piece_of(range, begin, unit, tensor, in_tensor + first, here + first, elements));
+        });
+  };
+  for_each_tensor(layout, unit, {begin, range.gradient.count}, add);
+}
+
+void OptimizerShard::update_on_host(const Unit& layout, std::size_t unit, std::size_t begin,
+                                    const UpdateRange& range, std::uint64_t t, float gradient_scale,
+                                    double clip) const {
+  std::vector<optim::UpdatePiece> pieces;
+  add_pieces(layout, unit, begin, range, pieces);
+  rule_.on(MemoryKind::host)(options_, step_of(t, gradient_scale, clip),
+                             range.compute_shard.count > 0 ? compute_dtype_ : Dtype::fp32, pieces,
+                             {});
+}
+
+std::vector<View> OptimizerShard::arrays(std::size_t unit) const {
+  const State& state = units_[unit];
+  std::vector<View> found;
+  if (state.master.bytes() == 0) return found;
+  found.push_back(master(unit));
+  for (const Buffer& each : state.states)
+    found.push_back(each.view(each.bytes() / size_of(Dtype::bf16), Dtype::bf16));
+  return found;
 }
 
 optim::Step OptimizerShard::step_of(std::uint64_t t, float gradient_scale, double clip) const {

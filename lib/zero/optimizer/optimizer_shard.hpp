@@ -99,6 +99,10 @@ class OptimizerShard {
   /// A moment of extent().count elements, where it lies in this object's memory.
   [[nodiscard]] KeptMoment moment(std::size_t unit, std::size_t index) const;
 
+  /// Master weights and moments as they lie in this object's memory, a moment with its scales;
+  /// empty where they lie elsewhere.
+  [[nodiscard]] std::vector<View> arrays(std::size_t unit) const;
+
   /// Learning rate of step t.
   [[nodiscard]] double learning_rate(std::uint64_t t) const {
     return optim::learning_rate(options_, t);
@@ -112,6 +116,12 @@ class OptimizerShard {
   /// by side.
   void update_part(std::size_t unit, std::size_t range, std::size_t index, std::size_t parts,
                    std::uint64_t t, float gradient_scale, double clip, StreamHandle stream) const;
+
+  /// Runs update() on the host, for a range of a unit whose arrays all lie there and that begins at
+  /// element `begin` of the extent. `layout`: as the constructor was given it.
+  void update_on_host(const Unit& layout, std::size_t unit, std::size_t begin,
+                      const UpdateRange& range, std::uint64_t t, float gradient_scale,
+                      double clip) const;
 
   /// Whether update_image() can be: this optimizer updates and encodes in one pass here.
   [[nodiscard]] bool encodes() const { return rule_.tiles_on(device_.memory) != nullptr; }
@@ -157,6 +167,9 @@ class OptimizerShard {
   /// Appends the pieces of a unit to the pieces of the units before it.
   void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
                   std::vector<optim::UpdatePiece>& pieces);
+  /// Appends the pieces of a range that begins at element `begin` of the extent.
+  void add_pieces(const Unit& layout, std::size_t unit, std::size_t begin, const UpdateRange& range,
+                  std::vector<optim::UpdatePiece>& pieces) const;
   /// `count` elements of a range that begins at element `begin` of the extent, from element `at` of
   /// the extent on, which is element `in_tensor` of the tensor.
   [[nodiscard]] optim::UpdatePiece piece_of(const UpdateRange& range, std::size_t begin,

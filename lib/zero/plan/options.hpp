@@ -131,6 +131,10 @@ struct OffloadParamOptions {
   bool operator==(const OffloadParamOptions&) const = default;
 };
 
+/// Consequence of a verified step that is found damaged: the run ends, or warns and continues.
+enum class VerifyAction : std::uint8_t { end, warn };
+constexpr auto enum_names(VerifyAction) { return name_table("end", "warn"); }
+
 /// Value of hpz_partition_size before resolve(): the ranks of a node.
 inline constexpr std::size_t kNodeOfRanks = 0;
 /// Value of shard_group_size: all ranks are one shard group.
@@ -177,6 +181,10 @@ struct Options {
   std::size_t pipeline_depth = 1;
   bool deterministic = false;
   std::size_t measure_errors = 0;  ///< steps between measurements of quantization errors; 0: none
+
+  std::size_t verify_interval = 0;  ///< steps between those that are verified (step_guard.hpp);
+                                    ///< 0: none
+  VerifyAction verify_action = VerifyAction::end;
 
   Dtype compute = Dtype::fp32;  ///< bf16.enabled, fp16.enabled
   /// Dtype of a unit's gradients until they are reduced, where each is written once; fp32 or

@@ -100,6 +100,7 @@ class Checker(TraceChecker):
                                                     [row["loss_scale"] for row in self.steps])
             self.evaluation_interval = int(own.get("evaluation_interval", 0))
             self.error_interval = int(own.get("measure_quantization_error", 0))
+            self.verify_interval = int(own.get("verify_interval", 0))
             # Nats a token are not negative; the quadratic model's loss may be.
             self.is_likelihood = own["model"]["name"] != "quadratic"
             self.tokens_are_bytes = self.is_likelihood and own["data"]["source"] == "text"
@@ -273,7 +274,10 @@ class Checker(TraceChecker):
     def check_memory(self):
         rows = self.trace.rows("memory")
         expected = self.run.memory()
-        names = [*expected, *["measurement"] * bool(self.error_interval), "arena", "activations"]
+        names = [*expected, *["measurement"] * bool(self.error_interval),
+                 *["verification"] * bool(self.verify_interval), "arena", "activations"]
+        # Digests of 8 bytes: of a unit 11 (lib/trace/README.md).
+        expected["verification"] = 88 * len(self.unit_tensors)
         try:
             kept = kept_inputs.memory(self.config, self.attributes["backend"], self.settings.element_bytes)
         except (KeyError, TypeError, ArithmeticError) as error:
@@ -356,6 +360,12 @@ class Checker(TraceChecker):
             self.require(sum(row["seconds"] for row in rows if row["rank"] == rank) > 0,
                          f"/timers: rank {rank} took no time")
 
+    @property
+    def alarms(self):
+        """Damage that verified steps found, counted on each rank."""
+        counters = self.trace.columns["counters"]
+        return dict(zip(counters["name"], counters["value"])).get("verification_alarms", 0)
+
     def check_counters(self, volume):
         """Sums over ranks; what never happened has no row."""
         names = self.trace.columns["counters"]["name"]
@@ -364,6 +374,13 @@ class Checker(TraceChecker):
         once = {"secondary_gathers": volume.secondary_gathers(),
                 "nonfinite_steps": sum(row["skipped"] for row in self.steps)}
         once |= volume.counters()
+        if self.verify_interval:
+            once["verified_steps"] = sum(step == self.first or (step + 1) % self.verify_interval == 0
+                                         for step in range(self.first, self.first + len(self.steps)))
+            found.pop("verification_alarms", 0)
+            self.require(self.alarms % self.attributes["world_size"] == 0, "ranks count other verification_alarms")
+            self.require(self.alarms == 0 or self.config["zeropp"]["verify_action"] == "warn",
+                         "a step was found damaged (verification_alarms)")
         once |= self.run.file_counters(volume, sum(not row["skipped"] for row in self.steps))
         expected = {name: value * self.attributes["world_size"] for name, value in once.items() if value}
         files = expected.get("files", 0)
@@ -396,7 +413,9 @@ class Checker(TraceChecker):
         options, rows = self.config["zeropp"]["checkpoint"], self.trace.rows("checkpoints")
         saved = [row["step"] for row in rows]
         expected = checkpoint_rows.expected_steps(self.first, self.first + len(self.steps), options.get("interval", 0))
-        self.require(saved == expected, f"/checkpoints is of steps {saved}, should be of {expected}")
+        # A step that was found damaged has no checkpoint.
+        self.require(saved == expected if not self.alarms else set(saved) <= set(expected),
+                     f"/checkpoints is of steps {saved}, should be of {expected}")
         memory = self.run.memory()
         # One of two copies.
         errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter", "across")) // 2
