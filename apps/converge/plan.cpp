@@ -221,6 +221,7 @@ Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t te
     named(setting, [&] {
       planned.ranks = run_ranks_of(setting, asked->config, team);
       topology = topology_of(planned.ranks, context.topology());
+      planned.ranks_per_node = static_cast<std::size_t>(topology.ranks_per_node);
     });
     const auto run = configure(setting, setting.seeds.front(), context, topology);
     named(setting, [&] { require_one_node_size(run->config, nodes_of_nccl); });

@@ -45,6 +45,7 @@ struct StudyRun {
   std::size_t setting = 0;  ///< in Plan::settings
   std::uint64_t seed = 0;
   RunRanks ranks;
+  std::size_t ranks_per_node = 0;  ///< of its nodes, declared or found; 0: of unequal size
   /// In Plan::runs: the first run that trains the same, which is itself where no other does. A
   /// setting that is compared with two baselines is listed twice, and trained once. Runs of
   /// contracts, and those that are compared with each other, are all trained.

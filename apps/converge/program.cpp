@@ -85,8 +85,7 @@ const train::Tokens& StudyProgram::tokens_of(std::size_t setting) const {
 }
 
 std::string StudyProgram::key_of(const StudyRun& run) const {
-  return sha256_hex(fmt::format("{}\nnodes of {} tokens {}\n{}", build_,
-                                context_.topology().ranks_per_node,
+  return sha256_hex(fmt::format("{}\nnodes of {} tokens {}\n{}", build_, run.ranks_per_node,
                                 tokens_of(run.setting).fingerprint, training_of(plan_, run)));
 }
 

@@ -1,16 +1,34 @@
 #include "lib/comm/turns.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <thread>
+
+#include "lib/base/error.hpp"
 
 namespace zeropp::comm {
 
 void Turns::run(const std::function<void(std::size_t index)>& body) {
   std::vector<std::thread> running;
-  for (std::size_t index = 0; index < threads_.size(); ++index) {
-    running.emplace_back([&, index] { body_of(index, body); });
+  try {
+    for (std::size_t index = 0; index < threads_.size(); ++index) {
+      running.emplace_back([&, index] { body_of(index, body); });
+    }
+  } catch (const std::exception& error) {
+    failure_ = std::make_exception_ptr(Error(
+        ExitCode::environment,
+        fmt::format("no thread for virtual rank {} of {} ({}): lower --virtual-ranks, or raise "
+                    "the limits of processes (ulimit -u) and of memory (ulimit -v), of which each "
+                    "takes a stack (ulimit -s)",
+                    running.size(), threads_.size(), error.what())));
   }
+  // No thread has run so far: those that could not start are left out.
+  for (std::size_t index = running.size(); index < threads_.size(); ++index) {
+    threads_[index].done = true;
+  }
+  if (!running.empty()) give_turn(0);
   for (std::thread& thread : running) thread.join();
   if (failure_) std::rethrow_exception(failure_);
 }
@@ -64,10 +82,13 @@ void Turns::pass_on(std::size_t index) {
         std::logic_error("every virtual rank waits for another: their operations do not match"));
     next = next_of();
   }
-  if (next == threads_.size()) return;
+  if (next < threads_.size()) give_turn(next);
+}
+
+void Turns::give_turn(std::size_t index) {
   const std::lock_guard lock(mutex_);
-  current_ = next;
-  threads_[next].turn.notify_one();
+  current_ = index;
+  threads_[index].turn.notify_one();
 }
 
 }  // namespace zeropp::comm

@@ -16,13 +16,13 @@ class Turns {
  public:
   using Condition = std::function<bool()>;
 
-  explicit Turns(std::size_t threads) : threads_(threads) {}
+  explicit Turns(std::size_t threads) : threads_(threads), current_(threads) {}
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
   /// Runs `body(index)` in a thread each, to their ends. Where one throws, the others end at their
   /// next wait, and the first exception is thrown here. Throws std::logic_error where every thread
-  /// waits for another. Call it once.
+  /// waits for another, Error(environment) where a thread cannot be started. Call it once.
   void run(const std::function<void(std::size_t index)>& body);
 
   /// Lets others run until `condition` holds: called by thread `index`. The threads' work alone
@@ -43,10 +43,11 @@ class Turns {
   void body_of(std::size_t index, const std::function<void(std::size_t)>& body);
   /// Gives the turn to the next thread after `index` that need not wait.
   void pass_on(std::size_t index);
+  void give_turn(std::size_t index);
 
   std::vector<Thread> threads_;
   std::mutex mutex_;
-  std::size_t current_ = 0;
+  std::size_t current_;  ///< thread that has the turn; threads_.size(): none has
   std::exception_ptr failure_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -120,9 +121,7 @@ std::unique_ptr<Work> VirtualCommunicator::exchange(std::span<const Send> sends,
 
 std::unique_ptr<Work> VirtualCommunicator::native_collective(const NativeCall& call,
                                                              StreamHandle /*stream*/) {
-  throw Error(ExitCode::usage,
-              fmt::format("virtual ranks have no vendor's {}: choose another algorithm than native",
-                          name_of(call.op)));
+  throw std::logic_error(fmt::format("virtual ranks have no vendor's {}", name_of(call.op)));
 }
 
 }  // namespace zeropp::comm

@@ -31,7 +31,7 @@ class VirtualCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                std::span<const Receive> receives,
                                                StreamHandle stream, Bytes& sent) override;
-  /// Throws Error(usage): there is no vendor.
+  /// Throws std::logic_error: there is no vendor, and configurations that ask for one are refused.
   [[nodiscard]] std::unique_ptr<Work> native_collective(const NativeCall& call,
                                                         StreamHandle stream) override;
 

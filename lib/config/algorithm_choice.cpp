@@ -107,12 +107,21 @@ const char* reduce_by_rule(const TrainConfig& c, const Machine& machine) {
   return takes_copy_engines(c, machine) && reduces_in_offered_memory(c) ? "1-hop" : "native";
 }
 
+/// The vendor's collectives are modelled.
+void refuse_without_vendor(const collective::Algorithm& algorithm, const char* key,
+                           const char* others, const Machine& machine) {
+  if (!machine.virtual_ranks || !algorithm.traits.modelled) return;
+  refuse("{} {} is the vendor's, and virtual ranks have none: choose {}, or leave it out", key,
+         algorithm.name, others);
+}
+
 void choose_all_gather(TrainConfig& c, const Machine& machine) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   const bool differences = c.zero.refreshes_differences();  // else, or beside them, whole weights
   if (zero::is_automatic(name)) name = gather_by_rule(c, machine);
   const collective::Algorithm& algorithm = find(machine.all_gather, name, key);
+  refuse_without_vendor(algorithm, key, "flat, direct or two-level", machine);
   if (algorithm.traits.hierarchical && machine.ranks_per_node == 0) {
     refuse("{} {} {}", key, name, kUnequalNodes);
   }
@@ -139,6 +148,7 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
   const bool quantized = c.zero.quantized_gradients;
   if (zero::is_automatic(name)) name = reduce_by_rule(c, machine);
   const collective::Algorithm& algorithm = find(machine.reduce_scatter, name, key);
+  refuse_without_vendor(algorithm, key, "ordered, flat, 1-hop or 2-hop", machine);
   if (algorithm.traits.hierarchical && machine.ranks_per_node == 0) {
     refuse("{} {} {}{}", key, name, kUnequalNodes, quantized ? ", or choose 1-hop" : "");
   }

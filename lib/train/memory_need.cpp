@@ -94,9 +94,13 @@ std::string MemoryNeed::explained(const OutOfMemory& error) const {
   }
   // A run has two parts on the device at least.
   std::ranges::sort(parts, std::ranges::greater{}, &zero::MemoryPart::bytes);
-  return fmt::format("{}; a rank needs {} bytes in all, {} for {} and {} for {}; {}", error.what(),
-                     needed, parts[0].bytes, parts[0].name, parts[1].bytes, parts[1].name,
-                     remedies(capacity, !on_gpu));
+  const std::string sharing =
+      topology_.virtual_ranks
+          ? fmt::format(" (this process has {} virtual ranks)", topology_.world_size)
+          : "";
+  return fmt::format("{}; a rank needs {} bytes in all{}, {} for {} and {} for {}; {}",
+                     error.what(), needed, sharing, parts[0].bytes, parts[0].name, parts[1].bytes,
+                     parts[1].name, remedies(capacity, !on_gpu));
 }
 
 std::string MemoryNeed::explained_beside_gpu(const OutOfMemory& error) const {

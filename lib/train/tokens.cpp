@@ -18,6 +18,25 @@ void agree_on_tokens(const Tokens& tokens, const app::Context& context) {
   });
 }
 
+Tokens make_tokens(const data::Options& options) {
+  Tokens tokens;
+  tokens.source = data::make_source(options);
+  tokens.fingerprint = data::fingerprint(*tokens.source);
+  return tokens;
+}
+
+/// Tokens that the first of the virtual ranks of a run has made, for the others too: they have one
+/// configuration, and take turns.
+Tokens of_virtual_ranks(const data::Options& options) {
+  static std::weak_ptr<const data::TokenSource> source;
+  static std::string fingerprint;
+  if (auto made = source.lock()) return {made, fingerprint};
+  Tokens tokens = make_tokens(options);
+  source = tokens.source;
+  fingerprint = tokens.fingerprint;
+  return tokens;
+}
+
 }  // namespace
 
 trace::DataInfo describe_tokens(const data::TokenSource& source) {
@@ -32,8 +51,7 @@ trace::DataInfo describe_tokens(const data::TokenSource& source) {
 Tokens load_tokens(const data::Options& options, const app::Context& context) {
   Tokens tokens;
   context.agree_on([&] {
-    tokens.source = data::make_source(options);
-    tokens.fingerprint = data::fingerprint(*tokens.source);
+    tokens = context.topology().virtual_ranks ? of_virtual_ranks(options) : make_tokens(options);
   });
   agree_on_tokens(tokens, context);
   return tokens;

@@ -12,8 +12,8 @@
 namespace zeropp::train {
 
 struct Tokens {
-  std::unique_ptr<data::TokenSource> source;
-  std::string fingerprint;  ///< data::fingerprint()
+  std::shared_ptr<const data::TokenSource> source;  ///< virtual ranks share one
+  std::string fingerprint;                          ///< data::fingerprint()
 };
 
 /// Description of a source in a trace.

@@ -106,7 +106,9 @@ class VirtualRanks(zpp.TestCase):
                 (1, ["--virtual-ranks", 3, "--transport", "memory", "--node-size", 2],
                  zpp.ENVIRONMENT, "3 ranks", "nodes of 2"),
                 (1, ["--virtual-ranks", 2, "--transport", "memory", "--reduce-scatter-algorithm", "native"],
-                 zpp.USAGE, "native"),
+                 zpp.USAGE, "zeropp.reduce_scatter_algorithm native", "virtual ranks", "1-hop"),
+                (1, ["--virtual-ranks", 2, "--transport", "memory", "--all-gather-algorithm", "native-images", QWZ],
+                 zpp.USAGE, "zeropp.all_gather_algorithm native-images", "two-level"),
                 (1, ["--virtual-ranks", 2, "--transport", "memory", "--data-source", "text", "--data-path", "absent"],
                  zpp.IO, "absent")):
             with self.subTest(words=words):

@@ -3,8 +3,13 @@
 // fails. The parameters of a training on them: tests/cli/virtual_ranks.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -200,6 +205,32 @@ TEST(VirtualRanks, WaitingForNobodyIsAnErrorAndNoHang) {
     if (world.rank() > 0) world.control().barrier();
   }),
                std::logic_error);
+}
+
+/// Leaves this process `bytes` of address space beside what it has.
+void leave_memory(std::size_t bytes) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t limit = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + bytes;
+  const rlimit both{limit, limit};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &both), 0);
+}
+
+TEST(VirtualRanksDeathTest, AThreadThatCannotStartIsAnErrorOfAll) {
+  const auto run = [](std::size_t bytes) {
+    leave_memory(bytes);
+    try {
+      VirtualRanks(64).run([](World& world) { world.control().barrier(); });
+    } catch (const Error& error) {
+      std::cerr << error.what();
+      std::_Exit(static_cast<int>(error.code()));
+    }
+    std::_Exit(0);
+  };
+  for (const std::size_t stacks : {1, 5, 20}) {  // of 8 MiB
+    EXPECT_EXIT(run(stacks << 23U), testing::ExitedWithCode(3),
+                "no thread for virtual rank .* of 64 .*--virtual-ranks");
+  }
 }
 
 TEST(VirtualRanks, MessagesOfOtherSizesAreRefused) {
