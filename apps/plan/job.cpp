@@ -120,13 +120,27 @@ bool is_automatic(const std::vector<config::Option>& given, std::string_view pat
   });
 }
 
+/// Warns of a plan in fp32 that nobody asked for, of a file whose weights have 16 bits.
+void warn_of_weights(const Job& job, const std::vector<config::Option>& given) {
+  const bool in_16_bits = job.hf_dtype == "bfloat16" || job.hf_dtype == "float16";
+  if (!in_16_bits || config::is_given(given, "bf16.enabled") ||
+      config::is_given(given, "fp16.enabled")) {
+    return;
+  }
+  log::warn(
+      fmt::format("fp32 is planned, since no precision is given, and {} has its weights in {}: "
+                  "give --{} to plan that, or --no-bf16 for fp32",
+                  job.hf_config, job.hf_dtype, job.hf_dtype == "bfloat16" ? "bf16" : "fp16"));
+}
+
 /// Takes what "auto" stands for as a precision: that of the model's weights, else bf16, which is
 /// what is trained in today. The program that DeepSpeed is called by decides it there.
 void take_precision(Job& job, const std::vector<config::Option>& given) {
   config::TrainConfig& config = job.config;
   const bool bf16 = is_automatic(given, "bf16.enabled");
   const bool fp16 = is_automatic(given, "fp16.enabled");
-  if (config.bf16 || config.fp16 || !(bf16 || fp16)) return;
+  if (config.bf16 || config.fp16) return;
+  if (!(bf16 || fp16)) return warn_of_weights(job, given);
   const char* const key = bf16 ? "bf16.enabled" : "fp16.enabled";
   if (job.hf_dtype == "float32") {
     log::warn(

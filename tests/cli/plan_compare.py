@@ -524,6 +524,13 @@ class Inputs(Case):
         self.assertRegex(result.stderr, r'warning: bf16\.enabled is "auto": fp32 is planned, as .*config\.json has its '
                          r"weights; give --bf16 where ")
         self.assertNotIn("fp32", self.compared(*words, "--bf16")[0].stderr)
+        # Nothing says a precision, and the weights have 16 bits.
+        halves = self.write_json("config.json", gpt2 | {"torch_dtype": "bfloat16"})
+        words = ["--hf-config", halves, "--nodes", "2"]
+        self.assertRegex(self.compared(*words)[0].stderr,
+                         r"warning: fp32 is planned, since .* in bfloat16: give --bf16 ")
+        for flag in ("--bf16", "--no-bf16", "--fp16"):
+            self.assertNotIn("fp32 is planned", self.compared(*words, flag)[0].stderr)
 
     def test_only_gpus_that_were_compared_have_an_error(self):
         for gpu, compared in (("h200", True), ("v100", True), ("a100", False), ("l40s", False)):
