@@ -1,6 +1,6 @@
 // ctest: name=comm_turns timeout=60 labels=sanitize
-// Threads that take turns: one runs at a time, and all end where one fails or nobody can go on. The
-// test comm_turns_tsan is this file under the thread sanitizer.
+// Threads that take turns: one runs at a time, and all end where one fails or all wait. The test
+// comm_turns_tsan is this file under the thread sanitizer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
