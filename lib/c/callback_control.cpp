@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "lib/c/error_guard.hpp"
+#include "lib/comm/rank_order.hpp"
 
 namespace zeropp::c {
 
@@ -32,27 +32,17 @@ void CallbackControl::barrier() {
 
 void CallbackControl::all_reduce_sum(std::span<double> values) {
   const auto all = gather_values(std::span<const double>(values));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = 0;
-    for (std::size_t at = i; at < all.size(); at += values.size()) values[i] += all[at];
-  }
+  comm::add_in_rank_order(std::span<const double>(all), values);
 }
 
 void CallbackControl::all_reduce_sum(std::span<std::uint64_t> values) {
   const auto all = gather_values(std::span<const std::uint64_t>(values));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = 0;
-    for (std::size_t at = i; at < all.size(); at += values.size()) values[i] += all[at];
-  }
+  comm::add_in_rank_order(std::span<const std::uint64_t>(all), values);
 }
 
 void CallbackControl::all_reduce_max(std::span<double> values) {
   const auto all = gather_values(std::span<const double>(values));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    for (std::size_t at = i; at < all.size(); at += values.size()) {
-      if (std::isnan(all[at]) || all[at] > values[i]) values[i] = all[at];
-    }
-  }
+  comm::take_maxima(all, values);
 }
 
 std::vector<double> CallbackControl::all_gather(std::span<const double> part) {

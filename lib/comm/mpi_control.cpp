@@ -1,12 +1,12 @@
 #include "lib/comm/mpi_control.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "lib/base/status.hpp"
 #include "lib/comm/mpi_check.hpp"
 #include "lib/comm/pieces.hpp"
+#include "lib/comm/rank_order.hpp"
 
 namespace zeropp::comm {
 
@@ -63,20 +63,13 @@ void MpiControl::make_room(bool several, const std::function<void()>& work) {
 void MpiControl::all_reduce_sum(std::span<double> values) {
   const Waiting waiting(log_, "sum", values.size_bytes());
   const auto all = gather_values(std::span<const double>(values), MPI_DOUBLE);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = 0;
-    for (std::size_t at = i; at < all.size(); at += values.size()) values[i] += all[at];
-  }
+  add_in_rank_order(std::span<const double>(all), values);
 }
 
 void MpiControl::all_reduce_max(std::span<double> values) {
   const Waiting waiting(log_, "maximum", values.size_bytes());
   const auto all = gather_values(std::span<const double>(values), MPI_DOUBLE);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    for (std::size_t at = i; at < all.size(); at += values.size()) {
-      if (std::isnan(all[at]) || all[at] > values[i]) values[i] = all[at];
-    }
-  }
+  take_maxima(all, values);
 }
 
 void MpiControl::all_reduce_sum(std::span<std::uint64_t> values) {

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/comm/rank_order.hpp"
 #include "lib/comm/rank_set.hpp"
 #include "lib/comm/virtual_communicator.hpp"
 #include "lib/comm/virtual_mail.hpp"
@@ -30,11 +29,7 @@ class VirtualControl final : public Control {
   void all_reduce_sum(std::span<double> values) override { sum(values); }
   void all_reduce_sum(std::span<std::uint64_t> values) override { sum(values); }
   void all_reduce_max(std::span<double> values) override {
-    for (const auto& other : meet(std::vector<double>(values.begin(), values.end()))) {
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        if (std::isnan(other[i]) || other[i] > values[i]) values[i] = other[i];
-      }
-    }
+    take_maxima(joined(std::span<const double>(values)), values);
   }
   [[nodiscard]] std::vector<double> all_gather(std::span<const double> part) override {
     return joined(part);
@@ -69,14 +64,10 @@ class VirtualControl final : public Control {
     }
     return all;
   }
-  /// In rank order, from the first rank's value on.
   template <class T>
   void sum(std::span<T> values) {
-    const auto all = meet(std::vector<T>(values.begin(), values.end()));
-    std::ranges::fill(values, T{0});
-    for (const auto& other : all) {
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] += other[i];
-    }
+    const std::vector<T> all = joined(std::span<const T>(values));
+    add_in_rank_order(std::span<const T>(all), values);
   }
 
   VirtualMember member_;
