@@ -1,5 +1,6 @@
 #include "apps/train/collect.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -114,6 +115,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   }
   if (config.backend == Backend::cuda) {
     const MemoryUse use = cuda_runtime()->memory_use();
+    predicted *= std::max<std::size_t>(config.virtual_ranks, 1);  // of all ranks of this process
     data.memory.push_back({"buffers_peak", predicted, use.peak});
     data.memory.push_back({"gpu_used", predicted, gpu_memory_used()});
   }

@@ -433,6 +433,14 @@ class CheckTrace(unittest.TestCase):
                 seen.add(name)
         self.assertEqual(len(seen), 19, seen)
 
+    def test_memory_of_virtual_ranks(self):
+        """One process has the memory of all of them, not of one."""
+        def one_process(attributes, _):
+            config = json.loads(attributes["config_json"])
+            config["zeropp"]["virtual_ranks"] = attributes["world_size"]
+            configure(attributes, config)
+        self.change(one_process, "/memory: buffers_peak is not predicted as the sum", dict(FEATURES, cuda=True))
+
     def test_kept_images(self):
         """Wrong bytes of images, and images that no option requests."""
         def larger(_, groups):

@@ -289,6 +289,7 @@ class Checker(TraceChecker):
                      f"/memory does not name exactly {', '.join(names + measured)}")
         total = sum(row["bytes_predicted"] for row in rows if row["name"] in names
                     and not row["name"].startswith("offloaded_"))
+        total *= self.config["zeropp"].get("virtual_ranks", 0) or 1  # a process has the memory of its ranks
         for row in rows:
             predicted = row["bytes_predicted"]
             if row["name"] in measured:
