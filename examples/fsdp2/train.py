@@ -10,7 +10,7 @@ try:
     import torch.distributed as dist
     import torch.nn as nn
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     import zeropp.torch
 except ModuleNotFoundError as missing:
@@ -19,7 +19,7 @@ except ModuleNotFoundError as missing:
 
 
 class Gpt(nn.Module):
-    def __init__(self, vocabulary=512, width=256, layers=4, length=64):
+    def __init__(self, vocabulary=2048, width=256, layers=4, length=64):
         super().__init__()
         self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, "gelu", batch_first=True,
@@ -54,9 +54,10 @@ def main():
     node_size = arguments.node_size or int(os.environ["LOCAL_WORLD_SIZE"])
     shape = (dist.get_world_size() // node_size, node_size) if arguments.hybrid else (dist.get_world_size(),)
     mesh = init_device_mesh(device.type, shape, mesh_dim_names=("replicate", "shard")[-len(shape):])
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.blocks:
-        fully_shard(block, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
     if not arguments.plain:
         zeropp.torch.compress(model, weights=arguments.weights, gradients="int4:128", node_size=arguments.node_size,
                               weight_differences="int4:128" if arguments.differences else None,
@@ -65,8 +66,9 @@ def main():
     random = torch.Generator().manual_seed(dist.get_rank())
     for step in range(arguments.steps):
         begin = time.perf_counter()
-        ids = torch.randint(512, (4, 65), generator=random).to(device)
-        loss = nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        ids = torch.randint(2048, (4, 65), generator=random).to(device)
+        logits = model(ids[:, :-1]).float()
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import unittest
+import warnings
 
 import torch_ranks as ranks
 
@@ -351,6 +352,20 @@ def after_inference_mode():
     return torch.equal(seen(model), truth(model, torch.bfloat16))
 
 
+def warned_of_wide_weights():
+    """What is said where weights are gathered in 16 bits, and in 32."""
+    import zeropp.torch
+
+    found = []
+    for dtype in (torch.bfloat16, None):
+        model = zeropp.torch.compress(linear(dtype), node_size=2, **EXACT)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            seen(model)
+        found.append([str(each.message) for each in said if "zeropp" in str(each.message)])
+    return found
+
+
 def models_that_end():
     """The number of process groups that remain after models were collected as garbage."""
     import zeropp.torch
@@ -467,8 +482,8 @@ def all_of_them():
             "sent": {(size, reshard): sent(size, reshard) for size, reshard in ((2, True), (1, True), (2, 2))},
             **{function.__name__: function() for function in
                (agreements, changed_within_a_forward, interrupted, changes, fifty_steps, of_any_size,
-                over_nodes_in_backward, after_inference_mode, models_that_end, outside_of_forward,
-                updates_in_backward, with_int4, refreshed_and_replaced, refused)}}
+                over_nodes_in_backward, after_inference_mode, warned_of_wide_weights, models_that_end,
+                outside_of_forward, updates_in_backward, with_int4, refreshed_and_replaced, refused)}}
 
 
 class Differences(unittest.TestCase):
@@ -547,11 +562,18 @@ class Differences(unittest.TestCase):
         self.assertEqual(self.found["refreshed_and_replaced"], (2, (0, True)))
         self.assertEqual(self.found["models_that_end"], 0)
 
+    def test_warns_where_exact_weights_have_32_bits(self):
+        narrow, wide = self.found["warned_of_wide_weights"]
+        self.assertEqual((narrow, len(wide)), ([], 1))
+        self.assertIn("in 32 bits", wide[0])
+        self.assertIn("param_dtype=torch.bfloat16", wide[0])
+
     def test_refused(self):
         both, unknown, inside, none, twice, exact_inside, exact_frozen, *lossy = self.found["refused"]
         self.assertIn("leave frozen= out", both)
         self.assertIn('weight_differences=\'int9\'', unknown)
         self.assertIn("no module shards its weights over several nodes", inside)
+        self.assertIn("such as node_size=2", inside)
         self.assertIn('weights="exact"', none)
         self.assertIn("leave weight_differences='int4:128' out", twice)
         self.assertIn("weights='exact' has no effect", exact_inside)

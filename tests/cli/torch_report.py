@@ -121,8 +121,8 @@ def replica():
 
 
 def hosts_by_name(of_each):
-    """Algorithms and codecs of the gathers, and whether nodes are crossed, where rank r runs on host of_each[r] and no
-    launcher counts ranks; or what was said."""
+    """Algorithms and codecs of the gathers, whether nodes are crossed, and whether the report says that none are, where
+    rank r runs on host of_each[r] and no launcher counts ranks; or what was said."""
     import zeropp.torch
 
     os.environ.pop("LOCAL_WORLD_SIZE")
@@ -132,7 +132,8 @@ def hosts_by_name(of_each):
     except ValueError as error:
         return str(error)
     rows = [row for row in zeropp.torch.report(model) if row.phase == "forward gather"]
-    return {(row.algorithm, row.codec, row.between_nodes > 0) for row in rows}
+    one_node = "every group of ranks is in one node" in shown(model)
+    return {(row.algorithm, row.codec, row.between_nodes > 0, one_node) for row in rows}
 
 
 def what_it_says():
@@ -178,6 +179,7 @@ class Report(unittest.TestCase):
                 self.assertAlmostEqual(of_fsdp2, calls * one, delta=0.02 * of_fsdp2)  # shards are padded
                 self.assertIn(f"a ring of FSDP2 would send {of_fsdp2 / 1e6:.3f} MB per rank, "
                               f"{of_fsdp2 / sent:.1f} times as much", text)
+                self.assertNotIn("no bytes crossed nodes", text)
             sent, of_fsdp2, _, _ = found["saved"]["weights"]
             self.assertAlmostEqual(of_fsdp2 / sent, 3 * 2 / 2 / (1 + 2 / 256), delta=0.3)
             self.assertEqual(found["saved"]["nothing"][:2], (0, 0))
@@ -193,9 +195,9 @@ class Report(unittest.TestCase):
 
     def test_finds_nodes_by_their_host_names(self):
         for found in ranks.run(4, 4, hosts_by_name, ["a", "a", "b", "b"], timeout=300):
-            self.assertEqual(found, {("two-level", "int8:256", True)})
+            self.assertEqual(found, {("two-level", "int8:256", True, False)})
         for found in ranks.run(2, 2, hosts_by_name, ["a", "a"], timeout=300):
-            self.assertEqual(found, {("torch", "none", False)})
+            self.assertEqual(found, {("torch", "none", False, True)})
         for found in ranks.run(4, 4, hosts_by_name, ["a", "b", "a", "b"], timeout=300):
             self.assertIn("nodes [0, 1, 0, 1]", found)
             self.assertIn("host names", found)

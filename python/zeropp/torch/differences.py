@@ -4,6 +4,7 @@ along the rail, and every rank of the rail adds it to its part. All other gather
 loss of an encoding is part of the next difference; exact differences lose nothing."""
 
 import sys
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -226,6 +227,13 @@ class ExactAllGather(DifferenceAllGather):
 
     def kept(self, part):
         return None if part.itemsize == 2 else super().kept(part)
+
+    def whole(self, rail, part):
+        if part.itemsize != 2:
+            warnings.warn(f'zeropp.torch: weights="exact": weights gathered in {8 * part.itemsize} bits are sent whole '
+                          "after each change: give fully_shard() "
+                          "mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16)", stacklevel=2)
+        return super().whole(rail, part)
 
     def changes(self, ranks):
         shards = self.copies[ranks].shards.used_here()

@@ -97,8 +97,7 @@ class Report(list):
             named = ", ".join(f"{module} ({why})" for module, why in first)
             yield f"the sums leave out what PyTorch sends for {named}{f' and {more} more' if more > 0 else ''}"
         if self.fsdp2_between_nodes and self.sent_between_nodes:
-            yield (f"{self.sent_between_nodes / 1e6:.3f} MB sent between nodes for what is compressed, without the rows of "
-                   f"PyTorch; a ring of FSDP2 "
+            yield (f"what is compressed sent {self.sent_between_nodes / 1e6:.3f} MB between nodes; a ring of FSDP2 "
                    f"would send {self.fsdp2_between_nodes / 1e6:.3f} MB per rank, "
                    f"{self.fsdp2_between_nodes / self.sent_between_nodes:.1f} times as much")
         for module in self.stale:
@@ -109,6 +108,8 @@ class Report(list):
         elif (any(row.between_nodes for row in self if row.phase == "all-reduce")
               and not any(row.between_nodes for row in compressed)):
             yield "nothing is saved between nodes: the all-reduce of replicas, which crosses them, is PyTorch's"
+        if self.total("calls") and not self.total("between_nodes"):
+            yield "no bytes crossed nodes: every group of ranks is in one node (node_size=, LOCAL_WORLD_SIZE)"
 
 
 def report(model):
