@@ -23,9 +23,7 @@ std::string shown_name(const std::string& feature, const Compared& about) {
   if (feature == kHybrids.front().name) return "hybrid";
   if (feature == kHybrids.back().name) return "hybrid +qgZ";
   if (feature == kDifferences) return "+differences";
-  if (feature == kExact) {  // with the bits that are assumed
-    return fmt::format("+exact ({:g})", about.all().zero.weight_differences.planned_bits);
-  }
+  if (feature == kExact) return "+exact";
   if (feature == kExactQgz) return "+exact +qgZ";
   if (feature == kExactInt8) return "+exact +int8";
   if (is_lower_stage(feature)) return feature;
@@ -175,6 +173,13 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
       "far off.\n"
       "No plan predicts the loss: docs/howto/safe-compression.md has what was measured.\n"
       "Flags and keys of each row: docs/howto/planning.md#compare.\n";
+  const std::vector<ComparedRow> rows = all_rows(comparison);
+  if (std::ranges::find(rows, kExact, &ComparedRow::feature) != rows.end()) {
+    text += fmt::format(
+        "Rows with +exact assume {:g} bits per weight (--exact-planned-bits): "
+        "docs/concepts/exact-differences.md has what was measured.\n",
+        about.all().zero.weight_differences.planned_bits);
+  }
   for (const auto& [row, why] : comparison.refused) {
     text += fmt::format("There is no row {}, for zpp_train refuses it: {}.\n", row, why);
   }

@@ -28,7 +28,7 @@ EXACT["hpZ+qgZ+exact+int8"] = [*EXACT["hpZ+qgZ+exact"], *INT8]
 STAGES = {"stage 2": ["--zero-stage", "2"], "stage 1": ["--zero-stage", "1"]}
 OTHERS = {**DIFFERENCES, **EXACT, **HYBRIDS, **STAGES}
 SHOWN = {"none": "ZeRO-3/FSDP2", "all": "ZeRO++ (all)", "all+differences": "+differences", "hybrid": "hybrid",
-         "hpZ+exact": "+exact (6.5)", "hpZ+qgZ+exact": "+exact +qgZ",
+         "hpZ+exact": "+exact", "hpZ+qgZ+exact": "+exact +qgZ",
          "hpZ+qgZ+exact+int8": "+exact +int8", "hybrid+qgZ": "hybrid +qgZ",
          "stage 2": "stage 2", "stage 1": "stage 1"}
 UNCOMPRESSED = ["none", "hpZ", "hybrid", "stage 2", "stage 1"]
@@ -228,10 +228,10 @@ class Numbers(Case):
         self.assertIn("--gpu h100 --node-gbit 400", result.stdout)
 
     def test_a_sentence_and_what_to_paste_follow_the_table(self):
-        """Then four lines that name pages, and what is assumed, where something is."""
+        """Then five lines that name pages, and what is assumed, where something is."""
         lines = self.compared(*JOB, *SOLD, "--micro-batch-size", "1")[0].stdout.split("\n\n")[2].splitlines()
-        self.assertTrue(all(line.startswith("  ") for line in lines[2:-4]), lines)
-        for line in lines[-4:]:
+        self.assertTrue(all(line.startswith("  ") for line in lines[2:-5]), lines)
+        for line in lines[-5:]:
             page, _, place = re.search(r"(docs/[\w/-]+\.md)(#([\w-]+))?", line).groups()
             heading = re.compile(f"(?m)^#+ {(place or '').replace('-', ' ')}", re.IGNORECASE)
             self.assertRegex((zpp.SOURCE / page).read_text(), heading)
@@ -252,18 +252,20 @@ class Numbers(Case):
         Where no bits are given they follow the learning rate."""
         shares = {}
         for rate, bits in (("3e-5", "3.2"), ("2e-4", "5.3"), ("6e-4", "6.1"), ("1", "8"), ("0", "1")):
-            self.assertIn(f"\n+exact ({bits}) ", self.compared(*JOB, "--lr", rate)[0].stdout)
+            self.assertIn(f" assume {bits} bits per weight ", self.compared(*JOB, "--lr", rate)[0].stdout)
         for bits in ("3", "5.5", "16"):
             result, rows = self.compared(*JOB[:-1], "1", "--exact-planned-bits", bits)
             shares[bits] = rows["hpZ+qgZ+exact"]["bytes_out_of_node"] - rows["hybrid+qgZ"]["bytes_out_of_node"]
-            self.assertIn(f"\n+exact ({bits}) ", result.stdout)
+            self.assertIn(f" assume {bits} bits per weight ", result.stdout)
             exact = self.told(*JOB[:-1], "1", *EXACT["hpZ+qgZ+exact"], "--exact-planned-bits", bits)[1]
             self.assertEqual(rows["hpZ+qgZ+exact"]["bytes_out_of_node"] * 4,
                              sum(planned.traffic(exact)["step"][1:]))
         self.assertLess(shares["3"], shares["5.5"])
         self.assertLess(shares["5.5"], shares["16"])
         in_fp32 = [word for word in JOB if word != "--bf16"]
-        self.assertNotIn("hpZ+qgZ+exact", self.compared(*in_fp32)[1])
+        told, rows = self.compared(*in_fp32)
+        self.assertNotIn("hpZ+qgZ+exact", rows)
+        self.assertNotIn("bits per weight", told.stdout)
         asked = self.compared(*JOB, "--weight-differences", "--exact-differences")
         self.assertEqual(list(asked[1]), [*FLAGS, *EXACT, *HYBRIDS, *STAGES])
         self.assertIn("zeropp.exact_differences left out of account", asked[0].stderr)
