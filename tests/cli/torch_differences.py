@@ -353,7 +353,7 @@ def after_inference_mode():
 
 
 def warned_of_wide_weights():
-    """What is said where weights are gathered in 16 bits, and in 32."""
+    """The warnings where weights are gathered in 16 bits, and in 32."""
     import zeropp.torch
 
     found = []
