@@ -18,6 +18,7 @@ EFFECT_COLUMNS = ("setting", "without", "difference", "95 % interval", "p")
 BOUND_COLUMNS = ("setting", "seeds", "steps", "violations", "largest share of the bound")
 CHECK_COLUMNS = ("contract", "first", "second", "seed", "difference", "allowed")
 LADDER_COLUMNS = ("claim", "difference", "95 % interval", "p", "verdict")
+ORDER = "The published order of codecs (`a < b`: a has the lower loss):"
 TEXT_COLUMNS = {"setting", "without", "verdict", "claim", "weights", "gradients", "feedback", "contract",
                 "first", "second"}
 SAFE_COLUMNS = ("weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict")
@@ -106,8 +107,8 @@ def runs_text(study, level):
         model, run = config["zeropp"]["model"], next(iter(first.runs.values()))
         return [f"A run of {first.name}: a {model['name']} of {model['num_layers']} layers of width "
                 f"{model['hidden_size']}, {run.steps} steps of "
-                f"{config['train_batch_size']} sequences of {model['seq_length']} tokens on {run.world_size} ranks, "
-                f"{first.optimizer} with a "
+                f"{config['train_batch_size']} sequences of {model['seq_length']} tokens on {run.world_size} ranks in "
+                f"nodes of {run.node_size}, {first.optimizer} with a "
                 f"learning rate of at most {config['optimizer']['params']['lr']:g}, schedule "
                 f"{config['scheduler']['type']}.", ""]
     except (ValueError, AttributeError, KeyError, TypeError):
@@ -142,10 +143,10 @@ above 0; `<=`, it is within {margin:g} on both sides.
 def power_text(rows):
     """How small a difference the matrix can see, over its settings."""
     seen, provable = sorted(row.detectable for row in rows), sorted(row.provable for row in rows)
-    return (f"Over all {len(rows)} settings a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be "
-            f"shown with a "
-            f"probability of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to "
-            f"{provable[-1]:.4f} nats.")
+    between = [f"{first:.4f}" if first == last else f"{first:.4f} to {last:.4f}"
+               for first, last in ((seen[0], seen[-1]), (provable[0], provable[-1]))]
+    return (f"A true difference of {between[0]} nats would be shown with a probability of {judged.POWER:.0%}; "
+            f"equivalence is shown within {between[1]} nats.")
 
 
 def bounds(study, summaries):
@@ -179,7 +180,7 @@ def text_of(study, trace, rows, claims, missing, effects, margin):
                       *entropy_text(study, name, float(trace.data[name]["source_entropy_bits"])),
                       *runs_text(study, name),
                       markdown_table.aligned(COLUMNS, rows_of(study, rows, name), TEXT_COLUMNS), "",
-                      "The published order of codecs:", "", ladder_table(claims, name), "",
+                      ORDER, "", ladder_table(claims, name), "",
                       *effects_table(effects, name)]
     lines += [f"- {each}" for each in missing] + ([power_text(rows), legend(margin, len(rows))] if rows else [])
     lines += bounds(study, trace.rows("quadratic_runs")) + contracts(study, trace.rows("checks"))
@@ -218,7 +219,7 @@ def chapter(study, rows, claims, effects, margin, command):
         f"{count[judged.WORSE]} are shown to be worse, {len(gone)} diverged, of {count[judged.OPEN]} these runs show "
         f"neither.", "",
         markdown_table.aligned(SAFE_COLUMNS, cells, TEXT_COLUMNS), "",
-        "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "",
+        ORDER, "", ladder_table(claims, level), "",
         *effects_table(effects, level), power_text(own), "",
         "It is remade by", "", "```", command, "```", ""])
 

@@ -81,8 +81,8 @@ def claims_of(study, margin, level):
     groups = dict.fromkeys((s.level, s.model) for s in whole)
     for where in groups:
         rungs = rungs_of([s for s in whole if (s.level, s.model) == where])
-        missing += [f"{where[0]}, {where[1]}: no setting that did not diverge is on the rung `{name}`" for name in RUNGS
-                    if name not in rungs]
+        missing += [f"{where[0]}, {where[1]}: the rung `{name}` has no setting here, or only some that diverged"
+                    for name in RUNGS if name not in rungs]
         names, own = [name for name in RUNGS if name in rungs], []
         for below, above in zip(names, names[1:]):
             lower, upper = rungs[below], rungs[above]
