@@ -117,8 +117,8 @@ json describe(const app::Context& context, const Placement& placement) {
   info["nccl_reports"] = json::array();
   for (const comm::NcclReport& report : comm::nccl_reports()) {
     info["nccl_reports"].push_back(
-        {{"first", comm::nccl_version_text(report.first)},
-         {"fixed", report.fixed == 0 ? json() : json(comm::nccl_version_text(report.fixed))},
+        {{"first", nccl_version_text(report.first)},
+         {"fixed", report.fixed == 0 ? json() : json(nccl_version_text(report.fixed))},
          {"thread", report.thread},
          {"seen", report.seen},
          {"remedy", report.remedy},
@@ -162,9 +162,8 @@ void print_nccl_reports() {
   for (const comm::NcclReport& report : comm::nccl_reports()) {
     if (!comm::concerns(report, version)) continue;
     standard_output::print(
-        "NCCL {}: {} ({}{}): {}\n", comm::nccl_version_text(version), report.seen, report.thread,
-        report.fixed == 0 ? "" : ", fixed in " + comm::nccl_version_text(report.fixed),
-        report.remedy);
+        "NCCL {}: {} ({}{}): {}\n", nccl_version_text(version), report.seen, report.thread,
+        report.fixed == 0 ? "" : ", fixed in " + nccl_version_text(report.fixed), report.remedy);
   }
 }
 

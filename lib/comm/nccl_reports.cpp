@@ -1,7 +1,5 @@
 #include "lib/comm/nccl_reports.hpp"
 
-#include <fmt/format.h>
-
 namespace zeropp::comm {
 
 const std::vector<NcclReport>& nccl_reports() {
@@ -40,10 +38,6 @@ const std::vector<NcclReport>& nccl_reports() {
 
 bool concerns(const NcclReport& report, int version) {
   return version >= report.first && (report.fixed == 0 || version < report.fixed);
-}
-
-std::string nccl_version_text(int version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace zeropp::comm

@@ -19,7 +19,5 @@ struct NcclReport {
 const std::vector<NcclReport>& nccl_reports();
 /// Whether `version` has the fault.
 bool concerns(const NcclReport& report, int version);
-/// "2.28.3" of 22803.
-std::string nccl_version_text(int version);
 
 }  // namespace zeropp::comm

@@ -23,4 +23,8 @@ Device Device::cuda(int index) {
   return {Backend::cuda, MemoryKind::device, cuda_runtime(), cuda_memory_ops()};
 }
 
+std::string nccl_version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 }  // namespace zeropp

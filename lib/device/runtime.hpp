@@ -94,6 +94,7 @@ std::string cuda_versions();
 /// The version of the NCCL in this process, as ncclGetVersion() says it: 22803 is 2.28.3; 0 in a
 /// build without CUDA.
 int nccl_version();
+std::string nccl_version_text(int version);  ///< "2.28.3"
 
 /// GPU of the calling thread, as an index of visible_gpus(). Throws Error(environment) where there
 /// is none.

@@ -15,10 +15,8 @@ std::string cuda_versions() {
   int driver = 0;
   (void)cudaRuntimeGetVersion(&runtime);
   (void)cudaDriverGetVersion(&driver);
-  const int nccl = nccl_version();
   return "CUDA runtime " + text(runtime) + ", driver " + (driver == 0 ? "none" : text(driver)) +
-         ", NCCL " + std::to_string(nccl / 10000) + "." + std::to_string(nccl / 100 % 100) + "." +
-         std::to_string(nccl % 100);
+         ", NCCL " + nccl_version_text(nccl_version());
 }
 
 int nccl_version() {
