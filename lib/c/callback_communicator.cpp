@@ -35,7 +35,10 @@ class EnqueuedWork final : public comm::Work {
 
 CallbackCommunicator::CallbackCommunicator(Members members, const zpp_callbacks& callbacks,
                                            const Device& device)
-    : members_(std::move(members)), callbacks_(callbacks), runtime_(*device.runtime) {}
+    : comm::Communicator(std::move(members.member)),
+      ranks_(std::move(members.ranks)),
+      callbacks_(callbacks),
+      runtime_(*device.runtime) {}
 
 void CallbackCommunicator::hand_over(std::span<const zpp_message> sends,
                                      std::span<const zpp_message> receives, StreamHandle stream) {

@@ -17,23 +17,14 @@ namespace zeropp::c {
 
 /// A group of ranks of the whole communicator, as one of them sees it.
 struct Members {
-  std::string name;
-  int rank = 0;            ///< in the group
+  comm::Membership member;
   std::vector<int> ranks;  ///< of the whole communicator, by rank in the group
-  std::vector<comm::LinkClass> links;
 };
 
 class CallbackCommunicator final : public comm::Communicator {
  public:
   /// `callbacks` outlives it.
   CallbackCommunicator(Members members, const zpp_callbacks& callbacks, const Device& device);
-
-  [[nodiscard]] const std::string& name() const override { return members_.name; }
-  [[nodiscard]] int rank() const override { return members_.rank; }
-  [[nodiscard]] int size() const override { return static_cast<int>(members_.ranks.size()); }
-  [[nodiscard]] comm::LinkClass link_to(int peer) const override {
-    return members_.links.at(static_cast<std::size_t>(peer));
-  }
 
   [[nodiscard]] std::unique_ptr<comm::Work> exchange(std::span<const comm::Send> sends,
                                                      std::span<const comm::Receive> receives,
@@ -43,14 +34,12 @@ class CallbackCommunicator final : public comm::Communicator {
                                                               StreamHandle stream) override;
 
  private:
-  [[nodiscard]] int whole_rank(int peer) const {
-    return members_.ranks.at(static_cast<std::size_t>(peer));
-  }
+  [[nodiscard]] int whole_rank(int peer) const { return ranks_.at(static_cast<std::size_t>(peer)); }
   /// Hands messages to and from other ranks over to the callback.
   void hand_over(std::span<const zpp_message> sends, std::span<const zpp_message> receives,
                  StreamHandle stream);
 
-  Members members_;
+  std::vector<int> ranks_;  ///< of the whole communicator, by rank in the group
   const zpp_callbacks& callbacks_;
   const Runtime& runtime_;
 };

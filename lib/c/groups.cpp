@@ -18,15 +18,15 @@ namespace {
 /// The ranks with the color of the own one.
 template <class ColorOf>
 Members members_of(const char* name, const comm::Topology& topology, int own, ColorOf color_of) {
-  Members members{.name = name, .rank = 0, .ranks = {}, .links = {}};
+  Members members{.member = {.name = name, .rank = 0, .links = {}}, .ranks = {}};
   for (int rank = 0; rank < topology.world_size; ++rank) {
     if (color_of(rank) != color_of(own)) continue;
-    if (rank == own) members.rank = static_cast<int>(members.ranks.size());
+    if (rank == own) members.member.rank = static_cast<int>(members.ranks.size());
     members.ranks.push_back(rank);
-    members.links.push_back(rank == own ? comm::LinkClass::self
-                            : topology.node_of(rank) == topology.node_of(own)
-                                ? comm::LinkClass::intra_node
-                                : comm::LinkClass::inter_node);
+    members.member.links.push_back(rank == own ? comm::LinkClass::self
+                                   : topology.node_of(rank) == topology.node_of(own)
+                                       ? comm::LinkClass::intra_node
+                                       : comm::LinkClass::inter_node);
   }
   return members;
 }
@@ -90,7 +90,7 @@ class GroupMaker {
           std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
       std::ranges::copy(std::as_bytes(std::span(texts[first])), bytes.begin());
     };
-    return comm::make_nccl_communicator(name, members.rank, std::move(members.links), device_,
+    return comm::make_nccl_communicator(std::move(members.member), device_,
                                         {.lanes = lanes, .copy_engines = routes_.copy_engines},
                                         from_first_rank);
   }

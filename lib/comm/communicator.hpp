@@ -52,18 +52,27 @@ class RegisteredMemory {
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
 };
 
+/// A group, as one of its ranks sees it.
+struct Membership {
+  std::string name;  ///< "world", "node", "rail", "secondary", "shard" or "replica": as in traces
+  int rank = 0;
+  std::vector<LinkClass> links;  ///< to every rank of the group
+};
+
 class Communicator {
  public:
+  explicit Communicator(Membership member) : member_(std::move(member)) {}
   virtual ~Communicator() = default;
-  Communicator() = default;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// "world", "node", "rail", "secondary", "shard" or "replica": the group's name in traces.
-  [[nodiscard]] virtual const std::string& name() const = 0;
-  [[nodiscard]] virtual int rank() const = 0;
-  [[nodiscard]] virtual int size() const = 0;
-  [[nodiscard]] virtual LinkClass link_to(int peer) const = 0;
+  [[nodiscard]] const Membership& member() const { return member_; }
+  [[nodiscard]] const std::string& name() const { return member_.name; }
+  [[nodiscard]] int rank() const { return member_.rank; }
+  [[nodiscard]] int size() const { return static_cast<int>(member_.links.size()); }
+  [[nodiscard]] LinkClass link_to(int peer) const {
+    return member_.links.at(static_cast<std::size_t>(peer));
+  }
   /// Shape of the group, which closed forms of collectives are made of.
   [[nodiscard]] GroupShape shape() const;
 
@@ -106,6 +115,9 @@ class Communicator {
   };
   /// The messages of an all-to-all of equal pieces, as of exchange_equal().
   [[nodiscard]] Messages equal_pieces(const std::byte* out, std::byte* in, std::size_t bytes) const;
+
+ private:
+  Membership member_;
 };
 
 /// Messages to the own rank, which every communicator copies itself: those to `self` that have

@@ -8,8 +8,7 @@ bool nccl_has_copy_engines() { return false; }
 bool nccl_can_take_rdma() { return false; }
 bool nccl_can_take_copy_engines() { return false; }
 
-std::unique_ptr<Communicator> make_nccl_communicator(std::string, int, std::vector<LinkClass>,
-                                                     const Device&, const NcclRoutes&,
+std::unique_ptr<Communicator> make_nccl_communicator(Membership, const Device&, const NcclRoutes&,
                                                      const FromFirstRank&) {
   throw Error(ExitCode::environment, no_gpu_reason());
 }

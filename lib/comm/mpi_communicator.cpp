@@ -101,19 +101,23 @@ void MpiWork::wait(StreamHandle /*stream*/) {
   for (MPI_Request& request : requests_) check(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
+int rank_in(const CommHandle& handle) {
+  int rank = 0;
+  check(MPI_Comm_rank(handle.get(), &rank));
+  return rank;
+}
+
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(std::string name, CommHandle handle, std::vector<LinkClass> links,
                                  std::size_t max_message_bytes)
-    : name_(std::move(name)),
-      log_(name_),
+    : Communicator({std::move(name), rank_in(handle), std::move(links)}),
+      log_(Communicator::name()),
       handle_(std::move(handle)),
-      links_(std::move(links)),
       max_message_bytes_(max_message_bytes),
       sum_bf16_(make_half_sum(Dtype::bf16)),
       sum_fp16_(make_half_sum(Dtype::fp16)) {
   (void)checked<int>(max_message_bytes, "the largest message, in bytes,");
-  check(MPI_Comm_rank(handle_.get(), &rank_));
   int* value = nullptr;
   int found = 0;
   check(MPI_Comm_get_attr(handle_.get(), MPI_TAG_UB, static_cast<void*>(&value), &found));
@@ -134,12 +138,12 @@ MPI_Op MpiCommunicator::sum_of(Dtype dtype) const {
 std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
                                                 std::span<const Receive> receives,
                                                 StreamHandle /*inline*/, Bytes& sent) {
-  for (const auto& [send, receive] : self_messages(sends, receives, rank_)) {
+  for (const auto& [send, receive] : self_messages(sends, receives, rank())) {
     std::memcpy(receive.data, send.data, send.bytes);
   }
   const int tag = next_tag();
   std::uint64_t bytes_sent = 0;
-  for (const Send& send : sends) bytes_sent += send.peer == rank_ ? 0 : send.bytes;
+  for (const Send& send : sends) bytes_sent += send.peer == rank() ? 0 : send.bytes;
   const std::uint64_t number = log_.begin("exchange", bytes_sent);
   std::vector<MPI_Request> requests;
   // A message is cut in the same places on both sides; MPI keeps the order of one pair, tag and
@@ -151,13 +155,13 @@ std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
     });
   };
   for (const Receive& receive : receives) {
-    if (receive.peer == rank_) continue;
+    if (receive.peer == rank()) continue;
     start(receive.data, receive.bytes, [&](std::byte* data, int count, MPI_Request* request) {
       return MPI_Irecv(data, count, MPI_BYTE, receive.peer, tag, handle_.get(), request);
     });
   }
   for (const Send& send : sends) {
-    if (send.peer == rank_) continue;
+    if (send.peer == rank()) continue;
     if (send.bytes > 0 && fault::drops_message(number)) continue;
     start(fault::as_sent(number, send.data, send.bytes), send.bytes,
           [&](const std::byte* data, int count, MPI_Request* request) {
@@ -176,7 +180,7 @@ int MpiCommunicator::start(const NativeCall& call, int count, MPI_Request* reque
   MPI_Comm comm = handle_.get();
   switch (call.op) {
     case NativeOp::all_gather: {
-      const View own = call.out.part(static_cast<std::size_t>(rank_) * call.in.count, 0);
+      const View own = call.out.part(static_cast<std::size_t>(rank()) * call.in.count, 0);
       return MPI_Iallgather(in == own.data ? MPI_IN_PLACE : in, count, type, out, count, type, comm,
                             request);
     }
@@ -194,10 +198,10 @@ int MpiCommunicator::start(const NativeCall& call, int count, MPI_Request* reque
 
 std::unique_ptr<Work> MpiCommunicator::native_collective(const NativeCall& call,
                                                          StreamHandle /*inline*/) {
-  require_host_memory(call, rank_, "MPI");
-  const NativeSizes sizes = sizes_of(call, rank_, size());
+  require_host_memory(call, rank(), "MPI");
+  const NativeSizes sizes = sizes_of(call, rank(), size());
   const int count = mpi_count(sizes);
-  if (call.op == NativeOp::broadcast && rank_ == call.root && call.in.data != call.out.data &&
+  if (call.op == NativeOp::broadcast && rank() == call.root && call.in.data != call.out.data &&
       count > 0) {
     std::memcpy(call.out.data, call.in.data, call.in.bytes());
   }

@@ -25,13 +25,6 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(std::string name, CommHandle handle, std::vector<LinkClass> links,
                   std::size_t max_message_bytes);
 
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return static_cast<int>(links_.size()); }
-  [[nodiscard]] LinkClass link_to(int peer) const override {
-    return links_.at(static_cast<std::size_t>(peer));
-  }
-
   [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                std::span<const Receive> receives,
                                                StreamHandle stream, Bytes& sent) override;
@@ -44,14 +37,11 @@ class MpiCommunicator final : public Communicator {
   /// Starts a native collective; returns MPI's status. `count`: elements of a part.
   int start(const NativeCall& call, int count, MPI_Request* request) const;
 
-  std::string name_;
   GroupLog log_;
   CommHandle handle_;
-  std::vector<LinkClass> links_;
   std::size_t max_message_bytes_;
   OpHandle sum_bf16_;
   OpHandle sum_fp16_;
-  int rank_ = 0;
   int tag_ = 0;
   int largest_tag_ = 32767;
 };

@@ -68,7 +68,7 @@ std::unique_ptr<Communicator> MpiRankSet::make_communicator(const char* name, in
     int rank = 0;
     check(MPI_Comm_rank(handle.get(), &rank));
     return make_nccl_communicator(
-        name, rank, std::move(links), options.device,
+        {name, rank, std::move(links)}, options.device,
         {.lanes = lanes, .copy_engines = options.copy_engines}, [&](std::span<std::byte> bytes) {
           check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, handle.get()));
         });

@@ -33,13 +33,11 @@ bool nccl_can_take_copy_engines();
 /// Copies the bytes of a group's rank 0 to its other ranks, which all call it.
 using FromFirstRank = std::function<void(std::span<std::byte> bytes)>;
 
-/// A communicator of rank `rank` of a group, whose ranks `links` leads to; every one of them calls
-/// it, with the same `routes`. `device` is the current GPU of the process. Throws
-/// Error(environment) with the remedy; where other ranks do not come, the watchdog ends the job
-/// (lib/comm/watchdog.hpp).
-std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
-                                                     std::vector<LinkClass> links,
-                                                     const Device& device, const NcclRoutes& routes,
+/// A communicator of a group; every rank of it calls this, with the same `routes`. `device` is the
+/// current GPU of the process. Throws Error(environment) with the remedy; where other ranks do not
+/// come, the watchdog ends the job (lib/comm/watchdog.hpp).
+std::unique_ptr<Communicator> make_nccl_communicator(Membership member, const Device& device,
+                                                     const NcclRoutes& routes,
                                                      const FromFirstRank& from_first_rank);
 
 }  // namespace zeropp::comm

@@ -101,7 +101,10 @@ class StagedCommunicator::StagedWork final : public Work {
 
 StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, const Device& device,
                                        MemoryKind staging)
-    : host_(std::move(host)), runtime_(*device.runtime), pool_(staging) {}
+    : Communicator(host->member()),
+      host_(std::move(host)),
+      runtime_(*device.runtime),
+      pool_(staging) {}
 
 std::unique_ptr<Work> StagedCommunicator::exchange(std::span<const Send> sends,
                                                    std::span<const Receive> receives,

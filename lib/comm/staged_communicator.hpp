@@ -19,11 +19,6 @@ class StagedCommunicator final : public Communicator {
   StagedCommunicator(std::unique_ptr<Communicator> host, const Device& device,
                      MemoryKind staging = MemoryKind::pinned);
 
-  [[nodiscard]] const std::string& name() const override { return host_->name(); }
-  [[nodiscard]] int rank() const override { return host_->rank(); }
-  [[nodiscard]] int size() const override { return host_->size(); }
-  [[nodiscard]] LinkClass link_to(int peer) const override { return host_->link_to(peer); }
-
   [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                std::span<const Receive> receives,
                                                StreamHandle stream, Bytes& sent) override;

@@ -85,11 +85,10 @@ class VirtualWork final : public Work {
 
 }  // namespace
 
-VirtualCommunicator::VirtualCommunicator(std::string name, VirtualMember member,
+VirtualCommunicator::VirtualCommunicator(std::string name, VirtualMember mail,
                                          std::vector<LinkClass> links, const Device& device)
-    : name_(std::move(name)),
-      member_(std::move(member)),
-      links_(std::move(links)),
+    : Communicator({std::move(name), static_cast<int>(mail.rank()), std::move(links)}),
+      mail_(std::move(mail)),
       runtime_(*device.runtime) {}
 
 std::unique_ptr<Work> VirtualCommunicator::exchange(std::span<const Send> sends,
@@ -100,7 +99,7 @@ std::unique_ptr<Work> VirtualCommunicator::exchange(std::span<const Send> sends,
   own->sends.assign(sends.begin(), sends.end());
   own->receives.assign(receives.begin(), receives.end());
   stream.record(own->ready);
-  const std::shared_ptr<Posts> posts = member_.post(own);
+  const std::shared_ptr<Posts> posts = mail_.post(own);
   const auto copied = std::make_shared<Event>();
   for (int peer = 0; peer < size(); ++peer) {
     const SharedPost* const other = post_of(*posts, peer);
@@ -116,7 +115,7 @@ std::unique_ptr<Work> VirtualCommunicator::exchange(std::span<const Send> sends,
   for (const Send& send : sends) {
     if (send.peer != rank()) sent.add(link_to(send.peer), send.bytes);
   }
-  return std::make_unique<VirtualWork>(member_, runtime_, posts, own);
+  return std::make_unique<VirtualWork>(mail_, runtime_, posts, own);
 }
 
 std::unique_ptr<Work> VirtualCommunicator::native_collective(const NativeCall& call,

@@ -18,15 +18,8 @@ namespace zeropp::comm {
 
 class VirtualCommunicator final : public Communicator {
  public:
-  VirtualCommunicator(std::string name, VirtualMember member, std::vector<LinkClass> links,
+  VirtualCommunicator(std::string name, VirtualMember mail, std::vector<LinkClass> links,
                       const Device& device);
-
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] int rank() const override { return static_cast<int>(member_.rank()); }
-  [[nodiscard]] int size() const override { return static_cast<int>(links_.size()); }
-  [[nodiscard]] LinkClass link_to(int peer) const override {
-    return links_.at(static_cast<std::size_t>(peer));
-  }
 
   [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                std::span<const Receive> receives,
@@ -36,9 +29,7 @@ class VirtualCommunicator final : public Communicator {
                                                         StreamHandle stream) override;
 
  private:
-  std::string name_;
-  VirtualMember member_;
-  std::vector<LinkClass> links_;
+  VirtualMember mail_;
   const Runtime& runtime_;
 };
 

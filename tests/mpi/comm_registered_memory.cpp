@@ -22,13 +22,9 @@ using test::world;
 class Offering final : public Communicator {
  public:
   Offering(std::unique_ptr<Communicator> group, bool refuses)
-      : group_(std::move(group)), refuses_(refuses) {}
+      : Communicator(group->member()), group_(std::move(group)), refuses_(refuses) {}
   std::unique_ptr<Communicator> take() { return std::move(group_); }
 
-  [[nodiscard]] const std::string& name() const override { return group_->name(); }
-  [[nodiscard]] int rank() const override { return group_->rank(); }
-  [[nodiscard]] int size() const override { return group_->size(); }
-  [[nodiscard]] LinkClass link_to(int peer) const override { return group_->link_to(peer); }
   std::unique_ptr<RegisteredMemory> register_memory(std::span<std::byte> /*memory*/) override {
     wait_for_all();
     if (refuses_) throw Error(ExitCode::environment, "GPU 1 is not let in: choose another");

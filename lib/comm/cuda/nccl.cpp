@@ -38,26 +38,26 @@ bool nccl_can_take_copy_engines() {
          !is_set("NCCL_P2P_DISABLE", "1") && !is_set("NCCL_WIN_ENABLE", "0") && nvlink_joins_gpus();
 }
 
-std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
-                                                     std::vector<LinkClass> links,
-                                                     const Device& device, const NcclRoutes& routes,
+std::unique_ptr<Communicator> make_nccl_communicator(Membership member, const Device& device,
+                                                     const NcclRoutes& routes,
                                                      const FromFirstRank& from_first_rank) {
+  const std::vector<LinkClass>& links = member.links;
   const bool inside = links.size() > 1 && std::ranges::none_of(links, [](LinkClass link) {
                         return link == LinkClass::inter_node;
                       });
   const bool copies = routes.copy_engines && inside;
   std::vector<ncclUniqueId> ids(routes.lanes + (copies ? 1 : 0));
-  if (rank == 0) {
+  if (member.rank == 0) {
     for (ncclUniqueId& id : ids) {
       const ncclResult_t status = ncclGetUniqueId(&id);
       if (status == ncclSuccess) continue;
       throw Error(ExitCode::environment,
                   fmt::format("NCCL group '{}', creation, rank 0: {}: NCCL_DEBUG=INFO says more",
-                              name, ncclGetErrorString(status)));
+                              member.name, ncclGetErrorString(status)));
     }
   }
   from_first_rank(std::as_writable_bytes(std::span(ids)));
-  return std::make_unique<NcclCommunicator>(std::move(name), rank, std::move(links), device,
+  return std::make_unique<NcclCommunicator>(std::move(member), device,
                                             std::span(ids).first(routes.lanes),
                                             copies ? &ids.back() : nullptr);
 }

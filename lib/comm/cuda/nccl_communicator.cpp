@@ -49,12 +49,11 @@ NcclCommunicator::Lane::Lane(const std::string& group, int rank, int size, const
     : stream(device.make_stream(("nccl " + group).c_str(), StreamPriority::high)),
       handle(group, rank, size, id) {}
 
-NcclCommunicator::NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links,
-                                   const Device& device, std::span<const ncclUniqueId> ids,
-                                   const ncclUniqueId* copies)
-    : name_(std::move(name)), rank_(rank), links_(std::move(links)), runtime_(*device.runtime) {
-  for (const ncclUniqueId& id : ids) lanes_.emplace_back(name_, rank_, size(), device, id);
-  if (copies != nullptr) copies_.emplace(name_ + " copies", rank_, size(), *copies);
+NcclCommunicator::NcclCommunicator(Membership member, const Device& device,
+                                   std::span<const ncclUniqueId> ids, const ncclUniqueId* copies)
+    : Communicator(std::move(member)), runtime_(*device.runtime) {
+  for (const ncclUniqueId& id : ids) lanes_.emplace_back(name(), rank(), size(), device, id);
+  if (copies != nullptr) copies_.emplace(name() + " copies", rank(), size(), *copies);
 }
 
 void NcclCommunicator::follow(StreamHandle caller) {
@@ -70,7 +69,7 @@ std::unique_ptr<Work> NcclCommunicator::started() {
 
 void NcclCommunicator::move(const char* operation, std::span<const Send> sends,
                             std::span<const Receive> receives, StreamHandle caller) {
-  const auto to_self = self_messages(sends, receives, rank_);
+  const auto to_self = self_messages(sends, receives, rank());
   send_to_others(operation, sends, receives);
   if (to_self.empty()) return;
   const Stream beside = Stream::borrow(runtime_, caller);
@@ -83,7 +82,7 @@ void NcclCommunicator::send_to_others(const char* operation, std::span<const Sen
                                       std::span<const Receive> receives) {
   // A message of zero bytes is not sent: both sides know the size.
   const auto carried = [&](const auto& message, std::size_t lane) -> Slice {
-    if (message.peer == rank_) return {};
+    if (message.peer == rank()) return {};
     const bool crosses = link_to(message.peer) == LinkClass::inter_node;
     return slice_of(message.bytes, crosses ? lanes_.size() : 1, lane);
   };
@@ -97,7 +96,7 @@ void NcclCommunicator::send_to_others(const char* operation, std::span<const Sen
   }
   if (busy.empty()) return;
   std::size_t bytes = 0;
-  for (const Send& send : sends) bytes += send.peer == rank_ ? 0 : send.bytes;
+  for (const Send& send : sends) bytes += send.peer == rank() ? 0 : send.bytes;
   NcclHandle::run_group(operation, bytes, busy, [&](std::size_t lane, ncclComm_t comm) {
     const cudaStream_t stream = native(lanes_[lane].stream);
     for (const Send& send : sends) {
@@ -134,7 +133,7 @@ std::unique_ptr<Work> NcclCommunicator::exchange(std::span<const Send> sends,
 std::unique_ptr<Work> NcclCommunicator::exchange_equal(const std::byte* out, std::byte* in,
                                                        std::size_t bytes, StreamHandle stream,
                                                        Bytes& sent) {
-  const std::size_t all = links_.size() * bytes;
+  const std::size_t all = member().links.size() * bytes;
   if (!copies_ || !copies_->carries(out, all, bytes) || !copies_->carries(in, all, bytes)) {
     return Communicator::exchange_equal(out, in, bytes, stream, sent);
   }
@@ -147,7 +146,8 @@ std::unique_ptr<Work> NcclCommunicator::exchange_equal(const std::byte* out, std
 std::unique_ptr<Work> NcclCommunicator::all_gather_in_place(std::byte* pieces, std::size_t stride,
                                                             std::size_t bytes, StreamHandle stream,
                                                             Bytes& sent) {
-  if (!copies_ || stride != bytes || !copies_->carries(pieces, links_.size() * bytes, bytes)) {
+  if (!copies_ || stride != bytes ||
+      !copies_->carries(pieces, member().links.size() * bytes, bytes)) {
     return Communicator::all_gather_in_place(pieces, stride, bytes, stream, sent);
   }
   follow(stream);
@@ -161,7 +161,7 @@ std::unique_ptr<RegisteredMemory> NcclCommunicator::register_memory(std::span<st
 }
 
 void NcclCommunicator::count_to_others(std::size_t bytes, Bytes& sent) const {
-  for (const LinkClass link : links_) sent.add(link, bytes);
+  for (const LinkClass link : member().links) sent.add(link, bytes);
 }
 
 ncclResult_t NcclCommunicator::enqueue(const NativeCall& call, std::size_t count, ncclComm_t comm) {
@@ -186,8 +186,8 @@ ncclResult_t NcclCommunicator::enqueue(const NativeCall& call, std::size_t count
 
 std::unique_ptr<Work> NcclCommunicator::native_collective(const NativeCall& call,
                                                           StreamHandle stream) {
-  require_device_memory(call, rank_, "NCCL");
-  const NativeSizes sizes = sizes_of(call, rank_, size());
+  require_device_memory(call, rank(), "NCCL");
+  const NativeSizes sizes = sizes_of(call, rank(), size());
   follow(stream);
   if (call.op == NativeOp::all_to_all) {
     const auto [sends, receives] =

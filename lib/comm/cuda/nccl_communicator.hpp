@@ -24,15 +24,8 @@ class NcclCommunicator final : public Communicator {
  public:
   /// Every rank of the group calls it with the same `ids`, one a lane; `copies`: of the
   /// communicator that copy engines serve, or null.
-  NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links, const Device& device,
-                   std::span<const ncclUniqueId> ids, const ncclUniqueId* copies);
-
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return static_cast<int>(links_.size()); }
-  [[nodiscard]] LinkClass link_to(int peer) const override {
-    return links_.at(static_cast<std::size_t>(peer));
-  }
+  NcclCommunicator(Membership member, const Device& device, std::span<const ncclUniqueId> ids,
+                   const ncclUniqueId* copies);
 
   [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                std::span<const Receive> receives,
@@ -74,9 +67,6 @@ class NcclCommunicator final : public Communicator {
   /// The operation that was enqueued last, for `caller` to wait for.
   [[nodiscard]] std::unique_ptr<Work> started();
 
-  std::string name_;
-  int rank_;
-  std::vector<LinkClass> links_;
   const Runtime& runtime_;
   std::deque<Lane> lanes_;  ///< they do not move
   std::optional<NcclCopies> copies_;
