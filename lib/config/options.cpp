@@ -177,8 +177,8 @@ void add_error_feedback(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.measure_quantization_error",
         .flag = "--measure-quantization-error",
         .field = &c.zero.measure_errors,
-        .help = "Steps between measurements of what compression does to weights (stage 3) and "
-                "gradients, for the trace; measured steps take longer; 0: none",
+        .help = "Steps between measurements of what compression does to weights (stages 1 to 3) "
+                "and gradients, for the trace; measured steps take longer; 0: none",
         .unit = "steps"}});
 }
 

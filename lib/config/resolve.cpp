@@ -187,11 +187,6 @@ void check_exchanged_differences(const zero::Options& zero, const Machine& machi
         "the ranks of a node: set that, or leave it out",
         node);
   }
-  if (zero.measure_errors > 0) {
-    refuse(
-        "zeropp.weight_differences and zeropp.measure_quantization_error, which measures what a "
-        "gather of whole weights loses: leave one of them out");
-  }
 }
 
 /// Exact differences are of the bits of 16-bit weights, from a copy that has these bits.

@@ -22,6 +22,8 @@ RUNS = {
         (2, [*zpp.ALL_FEATURES[2:], "--reduce-scatter-algorithm", "1-hop", "--error-feedback", "both",
              "--error-feedback-dtype", "int8", "--bf16"]),
     "measured errors": (4, [*zpp.ALL_FEATURES, "--measure-quantization-error", "2"]),
+    "measured errors at stage 1": (2, ["--zero-stage", "1", "--zero-quantized-weights", "--weight-codec", "int4:64",
+                                       "--measure-quantization-error", "1"]),
     "measured errors at stage 0": (2, ["--zero-stage", "0", "--measure-quantization-error", "1", "--bf16"]),
     "fp16 with all features": (4, [*zpp.ALL_FEATURES, "--fp16", "--loss-scale", "256"]),
     "fp16 that searches for its scale":

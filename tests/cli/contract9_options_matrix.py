@@ -35,6 +35,7 @@ FACTORS = {
     "recompute": [False, True],
     "cpu_checkpointing": [False, True],
     "evaluate": [0, 1],
+    "measured": [False, True],  # what compression loses
     "optimizer": ["AdamW", "Adam", "SGD", "Lion"],
     "moments": [None, "bf16", "int8"],
     "offload": [None, 1.0, 0.4],  # ratio of the optimizer that is offloaded
@@ -64,6 +65,8 @@ def reasons(row):
                   *["several nodes"] * (nodes == 1)]
     if row["offload_param"] and (row["stage"] < 3 or row["offload"] != 1.0):
         found.append("offload_param.device")
+    if row["measured"] and (row["gradient_dtype"] == "bf16" or row["offload_param"]):
+        found.append("measure_quantization_error")
     if row["moments"] and row["optimizer"] == "SGD":
         found.append("zeropp.moments")
     if row["cpu_checkpointing"] and not row["recompute"]:
@@ -118,6 +121,8 @@ def flags(row):
         words += ["--cpu-checkpointing", "--num-layers", 3]
     if row["evaluate"]:
         words += ["--eval-iters", 1]
+    if row["measured"]:
+        words += ["--measure-quantization-error", 1]
     if row["offload"]:
         words += ["--offload-optimizer", row["offload_to"], "--offload-optimizer-ratio", row["offload"],
                   "--sub-group-size", OFFLOAD_PIECE,
@@ -184,6 +189,7 @@ class Matrix(zpp.TestCase):
         self.check_collectives(row, groups)
         # The checker judges their sizes, like the sizes of all rows of /memory.
         self.assertEqual("offloaded_activations" in groups["memory"]["name"], row["cpu_checkpointing"])
+        self.assertEqual(("errors" in groups, "measurement" in groups["memory"]["name"]), (row["measured"],) * 2)
         self.assertEqual("offloaded_master" in groups["memory"]["name"], row["offload"] is not None)
         self.assertEqual("offloaded_weights" in groups["memory"]["name"], row["offload_param"] is not None)
         self.assertEqual(groups["steps"]["skipped"], [0] * STEPS)
@@ -216,6 +222,7 @@ class Matrix(zpp.TestCase):
                           row["gradient_dtype"] if row["stage"] >= 2 and row["precision"] == "bf16" else None),
             "deterministic": (own["deterministic"], row["deterministic"]),
             "deterministic attribute": (root["deterministic"], int(row["deterministic"])),
+            "measured": (own["measure_quantization_error"], int(row["measured"])),
             "accumulation": (config["gradient_accumulation_steps"], row["accumulation"]),
             "batch": (config["train_batch_size"], 2 * row["accumulation"] * root["world_size"]),
             "clipping": (config["gradient_clipping"], row["clipping"]),

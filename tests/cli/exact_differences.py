@@ -28,6 +28,8 @@ RUNS = {
     "offload": [*HPZ, "--bf16", "--offload-optimizer", "cpu", "--offload-param", "cpu"],
     "stage 2 in two levels": ["--zero-stage", "2", "--node-size", "2", "--bf16"],
     "stage 1": ["--zero-stage", "1", "--bf16", "--zero-quantized-gradients", "--moments", "int8"],
+    "measured": [*HPZ, "--bf16", "--measure-quantization-error", "2"],
+    "measured at stage 2": ["--zero-stage", "2", "--fp16", "--loss-scale", "256", "--measure-quantization-error", "1"],
 }
 # Changes to entries of RUNS: what is changed, into what, and what the reason names.
 CHANGES = [
@@ -37,6 +39,8 @@ CHANGES = [
     ("defaults", "exact_differences/unit", 2, 99, "/exact_differences: row 2: unit 99"),
     ("defaults", "steps/bytes_inter_node", 3, 1, "bytes of step 3"),
     ("defaults", "steps/time_agreement", 2, -0.1, "time_agreement"),
+    ("measured", "errors/relative_l2", 6, 0.1, "there is an error without a codec"),
+    ("measured at stage 2", "errors/largest", 0, 0.1, "there is an error without a codec"),
     ("evaluations", "exact_differences/width", 4, 5, "bytes"),
 ]
 
@@ -61,13 +65,15 @@ def random_flags(rng):
             (stage == 3 and rng.random() < 0.3, ["--param-persistence-threshold", rng.choice([100, 5000])]),
             (stage == 3 and rng.random() < 0.2, ["--max-reuse-distance", rng.choice([5000, 10**6])]),
             (not in_backward and rng.random() < 0.2, ["--offload-optimizer", "cpu"]),
+            (not in_backward and rng.random() < 0.2, ["--measure-quantization-error", rng.choice([1, 2])]),
             (rng.random() < 0.2, ["--no-overlap-comm"]),
             (rng.random() < 0.2, ["--recompute-activations"]),
             (rng.random() < 0.2, ["--weight-decay", "0.1", "--clip-grad", "0.5"] if not in_backward else []),
             (rng.random() < 0.3, ["--optimizer", rng.choice(["SGD", "Adam", "AdamW"])]),
             (rng.random() < 0.2, ["--seed", rng.randint(2, 99)])):
         words += more if chosen else []
-    if "--offload-optimizer" in words and stage == 3 and rng.random() < 0.5:
+    if ("--offload-optimizer" in words and stage == 3 and "--measure-quantization-error" not in words
+            and rng.random() < 0.5):
         words += ["--offload-param", "cpu"]
     return ranks, words
 

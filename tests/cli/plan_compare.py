@@ -184,19 +184,24 @@ class Numbers(Case):
         self.assertNotIn("hybrid", result.stdout)
         refused = ["--measure-quantization-error", "1"]
         result, rows = self.compared(*JOB, *refused)
-        self.assertEqual(list(rows), [*FLAGS, *STAGES])
+        self.assertEqual(list(rows), [*FLAGS, *DIFFERENCES, *EXACT, *STAGES])
         alone = self.plan(*JOB, *HYBRID, *QGZ, *refused)
         self.assertEqual(alone.code, zpp.USAGE)
         self.assertRegex(result.stdout, r"\nThere is no row hybrid, for zpp_train refuses it: zeropp\.shard_group_size "
                          r"8 and zeropp\.measure_quantization_error: [^.]*\.\n")
-        alone = self.plan(*JOB, *DIFFERENCES["all+differences"], *refused)
-        self.assertEqual(alone.code, zpp.USAGE)
-        why = re.sub(r" \(flags: .*", "", alone.errors("zpp_plan")[0])
-        self.assertIn(f"\nThere is no row +differences, for zpp_train refuses it: {why}.\n", result.stdout)
         _, rows = self.compared(*JOB, "--weight-differences")
         self.assertEqual(list(rows), [*FLAGS, *HYBRIDS, *STAGES])
         self.assertEqual([rows[feature] for feature in HYBRIDS],
                          [self.compared(*JOB)[1][feature] for feature in HYBRIDS])
+
+    def test_what_the_trainer_refuses_is_told(self):
+        on_files = ["--offload-optimizer", "cpu", "--offload-param", "nvme", "--offload-param-nvme-path", "/tmp"]
+        result, rows = self.compared(*JOB, *on_files)
+        self.assertEqual(list(rows), [*FLAGS, *DIFFERENCES, *HYBRIDS])
+        alone = self.plan(*JOB, *EXACT["hpZ+exact"], *on_files)
+        self.assertEqual(alone.code, zpp.USAGE)
+        why = re.sub(r" \(flags: .*", "", alone.errors("zpp_plan")[0])
+        self.assertIn(f"\nThere is no row +exact, for zpp_train refuses it: {why}.\n", result.stdout)
 
     def test_the_rate_below_which_it_pays_is_the_same_at_every_rate(self):
         """And is told as --node-gbit takes it."""

@@ -15,6 +15,13 @@ SCHEDULE = [{"from_step": 1, "units": ["block"], "weight_codec": "int4:64", "gra
 EDGES = {
     "nothing sharded": (2, ["--zero-stage", "0", "--node-size", "1", "--bf16"]),
     "measured errors": (4, [*zpp.ALL_FEATURES, "--measure-quantization-error", "2"]),
+    "measured errors of differences": (4, [*zpp.ALL_FEATURES, "--bf16", "--weight-differences",
+                                           "--weight-copy-dtype", "fp32", "--param-persistence-threshold", "5000",
+                                           "--measure-quantization-error", "2"]),
+    "measured errors of differences at stage 2": (4, ["--zero-stage", "2", "--zero-quantized-weights",
+                                                      "--weight-differences", "--measure-quantization-error", "1"]),
+    "measured errors of units that stay": (2, ["--zero-quantized-weights", "--param-persistence-threshold", "9000",
+                                               "--measure-quantization-error", "1"]),
     "error feedback": (4, [*zpp.ALL_FEATURES, "--error-feedback", "both", "--reduce-bucket-size", "8192"]),
     "error feedback in int8": (2, ["--zero-quantized-gradients", "--reduce-scatter-algorithm", "1-hop",
                                    "--error-feedback",

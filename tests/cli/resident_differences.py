@@ -34,6 +34,8 @@ CHANGES = [
     ("defaults", "weight_copies/hash", 3, "0" * 64, "the copies of the ranks differ: 2 of 4"),
     ("defaults", "weight_copies/found", None, "behind", "found is 'behind' after 0 steps"),
     ("stage 1", "steps/bytes_inter_node", 3, 1, "bytes of step 3"),
+    ("measured", "errors/kind", 0, "gradients", "/errors has not exactly a row"),
+    ("measured", "errors/relative_l2", 6, 0.5, "does not follow from cosine"),
     ("saved", "checkpoints/bytes", 0, 7, "/checkpoints: of step 4"),
 ]
 ANEW = "weight differences begin anew with whole weights"

@@ -17,7 +17,7 @@ RUNS = [
     (1, 1, ["--zero-stage", 3, QWZ, QGZ]),
     (3, 3, ["--zero-stage", 0, QGZ]),
     (4, 4, ["--zero-stage", 1, QWZ, QGZ, "--fp16", "--loss-scale", 256, "--model", "llama"]),
-    (4, 2, ["--zero-stage", 2, QWZ, "--weight-differences", QGZ, "--moments", "int8"]),
+    (4, 2, ["--zero-stage", 2, QWZ, "--weight-differences", QGZ, "--moments", "int8", "--measure-quantization-error", 1]),
     (4, 1, ["--zero-stage", 3, QWZ, "--bf16", "--gradient-accumulation-steps", 2]),
     (4, 2, ["--zero-stage", 3, "--shard-group-size", 2, QGZ, "--gradient-codec-intra", "int8:128",
             "--gradient-codec-inter", "int4:128", "--offload-optimizer", "cpu"]),
@@ -25,9 +25,10 @@ RUNS = [
             "--measure-quantization-error", 2, "--clip-grad", 0.1, "--verify-interval", 1]),
     (8, 4, ["--zero-stage", 3, QWZ, "--zero-hpz-partition-size", 4, "--weight-differences", QGZ,
             "--weight-codec", "int8:128+sr", "--gradient-codec-intra", "int4:64+sr",
-            "--gradient-codec-inter", "int4:64+sr"]),
+            "--gradient-codec-inter", "int4:64+sr", "--measure-quantization-error", 1]),
     (8, 4, ["--zero-stage", 3, "--zero-hpz-partition-size", 4, "--weight-differences", "--exact-differences", "--bf16",
-            QGZ, "--gradient-codec-intra", "int4:128+had32", "--gradient-codec-inter", "int4:128+had32"]),
+            QGZ, "--gradient-codec-intra", "int4:128+had32", "--gradient-codec-inter", "int4:128+had32",
+            "--measure-quantization-error", 2]),
 ]
 SAME = ("loss", "grad_norm", "skipped", "bytes_intra_node", "bytes_inter_node", "bytes_predicted_intra_node",
         "bytes_predicted_inter_node")
@@ -42,7 +43,8 @@ class VirtualRanks(zpp.TestCase):
         run = json.loads(path.read_text())
         path.unlink()
         losses = [str(loss) for loss in run["evaluations"]["loss"]]
-        return run["parameters_hash"], losses, {name: [str(value) for value in run["steps"][name]] for name in SAME}
+        errors = [str(error) for error in run.get("errors", {}).get("relative_l2", [])]
+        return run["parameters_hash"], losses, errors, {name: [str(value) for value in run["steps"][name]] for name in SAME}
 
     def test_real_ranks_train_the_same(self):
         for ranks, node_size, words in RUNS:
@@ -57,6 +59,18 @@ class VirtualRanks(zpp.TestCase):
                                  ("memory", ranks, node_size))
                 self.assertEqual(virtual, self.trained(ranks, *words))
                 self.assertNotEqual(virtual, self.trained(1, *as_virtual, *words, "--seed", 5))
+
+    def test_measurements_change_nothing(self):
+        for ranks, node_size, words in RUNS:
+            if "--measure-quantization-error" not in words:
+                continue
+            at = words.index("--measure-quantization-error")
+            as_virtual = ["--virtual-ranks", ranks, "--transport", "memory", "--node-size", node_size]
+            with self.subTest(ranks=ranks, words=words):
+                measured = self.trained(1, *as_virtual, *words)
+                plain = self.trained(1, *as_virtual, *words[:at], *words[at + 2:])
+                self.assertTrue(measured[2])
+                self.assertEqual((measured[0], measured[1], measured[3]), (plain[0], plain[1], plain[3]))
 
     def test_each_continues_the_checkpoint_of_the_other(self):
         words = ["--node-size", 2, "--zero-stage", 3, QWZ, QGZ, "--error-feedback", "both", "--deterministic"]

@@ -21,6 +21,8 @@ RUNS = {
     "units that stay": ["--param-persistence-threshold", "5000", "--all-gather-algorithm", "flat",
                         "--max-reuse-distance", "20000", "--save", "kept", "--save-interval", "4"],
     "updates in backward": ["--update-in-backward"],
+    "measured": ["--measure-quantization-error", "2", "--weight-copy-dtype", "fp32", "--eval-interval", "1",
+                 "--eval-iters", "1", "--param-persistence-threshold", "5000"],
     "offload": ["--offload-optimizer", "cpu", "--offload-param", "cpu"],
 }
 # Changes to entries of RUNS: what is changed, into what, and what the reason names.
@@ -29,6 +31,8 @@ CHANGES = [
     ("defaults", "weight_copies/hash", 0, "none", "not one SHA-256"),
     ("defaults", "weight_copies/found", None, "behind", "found is 'behind' after 0 steps"),
     ("interval", "steps/bytes_inter_node", 3, 1, "bytes of step 3"),
+    ("measured", "errors/kind", 0, "gradients", "/errors has not exactly a row"),
+    ("measured", "errors/relative_l2", 6, 0.5, "does not follow from cosine"),
     ("units that stay", "checkpoints/bytes", 0, 7, "/checkpoints: of step 4"),
 ]
 
@@ -121,8 +125,8 @@ class WeightDifferences(zpp.TestCase):
                 (["--node-size", "4", "--zero-quantized-weights", "--zero-hpz-partition-size", "4"],
                  ("zeropp.weight_differences needs several nodes",)),
                 ([*zpp.ALL_FEATURES, "--adaptive-bits", "weights"], ("zeropp.weight_differences", "no effect")),
-                ([*zpp.ALL_FEATURES, "--measure-quantization-error", "1"],
-                 ("zeropp.weight_differences and zeropp.measure_quantization_error",)),
+                ([*zpp.ALL_FEATURES, "--bf16", "--offload-optimizer", "cpu", "--offload-param", "cpu",
+                  "--measure-quantization-error", "1"], ("offload_param", "zeropp.measure_quantization_error")),
                 ([*zpp.ALL_FEATURES, "--all-gather-algorithm", "flat"], ("zeropp.all_gather_algorithm", "no effect"))):
             with self.subTest(words):
                 self.check_fails(self.train(4, *words, "--weight-differences"), zpp.USAGE, *parts)

@@ -577,7 +577,8 @@ class CheckTrace(unittest.TestCase):
         self.change(one("norm_ratio", 1.0), "does not follow", case)
         self.change(one("relative_l2", 0.3), "does not follow", case)
         self.change(one("largest", 0.0), "do not agree", case)
-        self.change(one("relative_l2", 0.1, 0), "without a codec", dict(measure=1))
+        for stage in (1, 2, 3):
+            self.change(one("relative_l2", 0.1, 0), "without a codec", dict(measure=1, stage=stage))
 
     def test_verified_steps(self):
         case = dict(verify=2, alarms=1)

@@ -81,6 +81,9 @@ class CopySimulation {
     }
   }
 
+  /// The copy of a unit: UnitPartition::padded values of its dtype.
+  [[nodiscard]] const std::vector<float>& copy(std::size_t unit) const { return copies_[unit]; }
+
   /// The SHA-256 that a holder of the copy computes.
   [[nodiscard]] std::string hash() const {
     Sha256 all;

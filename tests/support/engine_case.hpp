@@ -70,6 +70,7 @@ class EngineCase {
     options_.shard_multiple = optim::moment_alignment(optimizer_.moments);
     config::TrainConfig config;
     config.zero = options_;
+    config.bf16 = options_.compute != Dtype::fp32;  // tests of fp16 go beyond what it allows
     config::resolve(config, {}, app::machine_of(world().set_topology(node_size)));
     options_.all_gather_algorithm = config.zero.all_gather_algorithm;
     options_.reduce_scatter_algorithm = config.zero.reduce_scatter_algorithm;

@@ -44,7 +44,7 @@ CASES = {
     "error feedback between nodes of one rank": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat",
                                                      feedback=("inter",)),
     "measured errors": dict(FEATURES, measure=1), "measured errors of every second step": dict(measure=2),
-    "measured errors at stage 1": dict(stage=1, measure=2),
+    "measured errors at stage 0": dict(stage=0, measure=2), "measured errors at stage 1": dict(stage=1, measure=2),
     "measured errors of a run that resumes": dict(FEATURES, measure=2, first=1, evaluations=((0, 2), (1, 2), (3, 2))),
     "measured errors of a run that resumes between two": dict(measure=4, first=2, skipped=(0,), evaluations=(),
                                                               interval=0),

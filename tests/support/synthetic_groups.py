@@ -132,7 +132,7 @@ def errors_of(c):
     nothing, a_fifth = (0.0, 1.0, 0.0, 1.0), (0.2, 1 / math.sqrt(1.04), 0.1, math.sqrt(1.04))
     rows = [(c["first"] + step, kind, f"u{unit}", *(nothing if kind == "weights" and not c["qwz"] else a_fifth))
             for step in range(-c["first"] % c["measure"], len(c["skipped"]), c["measure"])
-            for kind in ("weights", "gradients") if c["stage"] == 3 or kind == "gradients"
+            for kind in ("weights", "gradients") if c["stage"] > 0 or kind == "gradients"
             for unit in range(len(TENSORS)) if kind == "weights" or not c["skipped"][step]]
     names = ("step", "kind", "unit_kind", "relative_l2", "cosine", "largest", "norm_ratio")
     return {name: [row[index] for row in rows] for index, name in enumerate(names)}

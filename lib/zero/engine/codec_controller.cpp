@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lib/zero/plan/draw_keys.hpp"
+#include "lib/zero/plan/measurement.hpp"
 
 namespace zeropp::zero {
 
@@ -108,7 +109,12 @@ void CodecController::record(const CodecChoice& before) {
 
 void CodecController::begin_step() {
   measured_ = errors_ && errors_->begin_step(context_.progress.steps.begun);
-  if (measured_) measure_weights();
+}
+
+void CodecController::measure(bool finite) {
+  if (!measured_) return;
+  if (context_.preset.shard_optimizer) measure_weights();
+  if (finite) measure_gradients();
 }
 
 std::vector<ConstView> CodecController::weight_shards() const {
@@ -118,13 +124,22 @@ std::vector<ConstView> CodecController::weight_shards() const {
   return shards;
 }
 
+ConstView CodecController::kept_shard(std::size_t unit) const {
+  const UnitPartition& of = context_.units()[unit];
+  if (encodes_again(context_.options, of)) return {};
+  const ConstView kept =
+      is_refreshed(context_.preset, of) ? memory_.resident(unit) : memory_.copy(unit);
+  return kept.part(context_.own_piece(kept.count / of.shard) * of.shard, of.shard);
+}
+
 void CodecController::measure_weights() {
-  if (!context_.preset.shard_parameters) return;
-  context_.executor.join();
+  std::vector<ConstView> kept;
   std::vector<std::uint64_t> keys;
-  for (std::size_t u = 0; u < context_.units().size(); ++u)
+  for (std::size_t u = 0; u < context_.units().size(); ++u) {
+    kept.push_back(kept_shard(u));
     keys.push_back(weight_draws(context_.options.seed, context_.progress.version, u));
-  errors_->weights(weight_shards(), keys, choice_.weights, context_.compute());
+  }
+  errors_->weights(weight_shards(), kept, keys, choice_.weights, context_.compute());
 }
 
 void CodecController::before_reduction(const Op& op) {
@@ -139,7 +154,6 @@ void CodecController::before_reduction(const Op& op) {
 }
 
 void CodecController::measure_gradients() {
-  if (!measured_) return;
   const auto rank = static_cast<std::size_t>(context_.groups.world->rank());
   std::vector<ConstView> shards;
   for (const ConstView gradient : memory_.own_gradients()) {

@@ -32,15 +32,15 @@ class CodecController {
   /// Puts the codecs of the coming step into force. Leaves rows in the recorder's `codecs`.
   void apply();
 
-  /// Measures the weights that are gathered through a codec, where this step is one that is
-  /// measured. Called after apply(), before the step is counted as begun. Waits for the update
-  /// stream.
+  /// A step begins. Called before it is counted as begun.
   void begin_step();
   /// Keeps a bucket's gradients for what is measured. Called before the bucket is reduced, on the
   /// reduction's stream.
   void before_reduction(const Op& op);
-  /// Measures the sums of a step's gradients, which are finite. Waits for compute.
-  void measure_gradients();
+  /// Measures what a step computed with, where it is one that is measured: its weights and, where
+  /// `finite`, the sums of its gradients. Called before the updates, when compute has joined the
+  /// other streams. Waits for compute.
+  void measure(bool finite);
   /// Chooses the widths of the steps to come. Called after a step that was taken. Waits for
   /// compute.
   void choose_widths();
@@ -53,7 +53,11 @@ class CodecController {
   void record(const CodecChoice& before);
   [[nodiscard]] WidthCosts width_costs() const;
   void measure_weights();
+  void measure_gradients();
   [[nodiscard]] std::vector<ConstView> weight_shards() const;
+  /// The own shard of a unit's weights in what this rank keeps of all of them; empty where it keeps
+  /// nothing.
+  [[nodiscard]] ConstView kept_shard(std::size_t unit) const;
 
   const EngineContext& context_;
   const RankMemory& memory_;

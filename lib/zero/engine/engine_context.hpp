@@ -68,6 +68,11 @@ struct EngineContext {
   [[nodiscard]] std::size_t shard_rank() const {
     return static_cast<std::size_t>(groups.sharding().world->rank());
   }
+  /// Number of the own shard among the `pieces` that a copy of a unit has one after the other: the
+  /// shards of all ranks that share the weights, or of the rail.
+  [[nodiscard]] std::size_t own_piece(std::size_t pieces) const {
+    return shard_rank() * pieces / static_cast<std::size_t>(groups.sharding().world->size());
+  }
   /// The part of every unit that this rank's optimizer updates.
   [[nodiscard]] OwnedShard owned() const { return {preset.shard_optimizer, shard_rank()}; }
   /// The canonical shard that this rank answers for, at every stage.

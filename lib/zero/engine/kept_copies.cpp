@@ -39,7 +39,7 @@ std::vector<KeptSlice> KeptCopies::slices() const {
   if (!context_.options.weight_differences.enabled) return slices;
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
     if (pieces(u) == 0) continue;
-    const std::size_t own = context_.shard_rank() * pieces(u) / context_.world_size();
+    const std::size_t own = context_.own_piece(pieces(u));
     const auto* const from = static_cast<const std::byte*>(piece(u, own).data);
     slices.push_back({slice(u, own), [this, from](std::span<std::byte> to) {
                         context_.compute().copy(to.data(), from, to.size());

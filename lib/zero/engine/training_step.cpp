@@ -50,8 +50,7 @@ void plant_defects(const std::vector<View>& gradients, bool is_third_step) {
   if (!defect::planted(defect::Kind::nan_dropped)) return;
   for (const View& each : gradients) {
     float* const values = each.as<float>();
-    std::replace_if(
-        values, values + each.count, [](float v) { return !std::isfinite(v); }, 0.0F);
+    std::replace_if(values, values + each.count, [](float v) { return !std::isfinite(v); }, 0.0F);
   }
 }
 
@@ -105,8 +104,8 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   // Clip, update and refresh; a step that is skipped ends here.
   update_clock_.begin();
   host_seconds_before_ = optimizer_.host_seconds();
+  codecs_.measure(/*finite=*/!result.skipped);
   if (!result.skipped) {
-    codecs_.measure_gradients();
     with.clip = clip_factor(result.grad_norm);
     ++progress.steps.taken;
     optimizer_.begin_step(context_.compute());

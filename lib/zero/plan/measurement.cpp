@@ -4,6 +4,7 @@
 
 #include "kernels/codec/codec.hpp"
 #include "lib/zero/plan/collectives.hpp"
+#include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {
 
@@ -19,6 +20,11 @@ Options exactly(Options options) {
   return options;
 }
 
+bool encodes_again(const Options& options, const UnitPartition& unit) {
+  const StagePreset preset = stage_preset(options.stage);
+  return preset.shard_parameters && !options.exchanges_differences() && !is_refreshed(preset, unit);
+}
+
 MeasurementMemory measurement_memory(const Options& options, const CodecTable& codecs,
                                      const std::vector<Unit>& units,
                                      const std::vector<UnitPartition>& partitions,
@@ -26,14 +32,13 @@ MeasurementMemory measurement_memory(const Options& options, const CodecTable& c
                                      const comm::JobShape& job) {
   MeasurementMemory memory;
   for_each_weight_collective(options, codecs, partitions, [&](const Collective& made) {
-    if (made.key.transfer != Transfer::weights) return;
+    const UnitPartition& unit = partitions[made.key.index];
+    if (made.key.transfer != Transfer::weights || !encodes_again(options, unit)) return;
     const codec::Codec codec(made.gather().codec, options.compute);
-    memory.image = std::max(memory.image, codec.wire_bytes(partitions[made.key.index].shard));
-  });
-  for (const UnitPartition& unit : partitions) {
+    memory.image = std::max(memory.image, codec.wire_bytes(unit.shard));
     memory.decoded = std::max(memory.decoded, unit.shard * size_of(options.compute));
-    memory.shards += unit.shard * sizeof(float);
-  }
+  });
+  for (const UnitPartition& unit : partitions) memory.shards += unit.shard * sizeof(float);
   const Options exact = exactly(options);
   CollectiveDescriptions reductions;
   reductions.describe_gradients(exact, CodecTable(exact, units), partitions, buckets, job);

@@ -15,10 +15,14 @@ namespace zeropp::zero {
 /// Options of the same reductions without codecs, in fp32 and rank order.
 Options exactly(Options options);
 
+/// Whether a measurement encodes a unit's shard again: the weights are gathered for each use, and
+/// no rank keeps what the gather decoded. Of other units every rank holds what it computes with.
+bool encodes_again(const Options& options, const UnitPartition& unit);
+
 /// Bytes that a measurement holds on a rank.
 struct MeasurementMemory {
-  std::size_t image = 0;    ///< of the largest shard in any of its codecs
-  std::size_t decoded = 0;  ///< of the largest shard, in the compute dtype
+  std::size_t image = 0;    ///< of the largest shard that is encoded again, in any of its codecs
+  std::size_t decoded = 0;  ///< of the largest shard that is encoded again, in the compute dtype
   std::size_t sum = 0;      ///< of the largest bucket
   std::size_t workspace = 0;
   std::size_t shards = 0;  ///< exact sums of all units

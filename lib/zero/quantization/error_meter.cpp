@@ -65,44 +65,52 @@ std::vector<std::byte> ErrorMeter::fetch(ConstView view, const Stream& stream) c
   return bytes;
 }
 
-void ErrorMeter::add(std::size_t unit, ConstView exact, ConstView coded, const Stream& stream) {
+void ErrorMeter::add(std::size_t unit, ConstView exact, ConstView coded, Dtype dtype,
+                     const Stream& stream) {
   const std::vector<std::byte> exact_bytes = fetch(exact, stream);
   const std::vector<std::byte> coded_bytes = fetch(coded, stream);
   const std::size_t begin = rank_ * partitions_[unit].shard;
   const std::size_t end = begin + partitions_[unit].shard;
   ErrorSums& sums = sums_[kind_of_[unit]];
-  with_type(coded.dtype, [&](auto* element) {
+  with_type(dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    const auto* const b = reinterpret_cast<const T*>(coded_bytes.data());
-    const auto exact_value = [&](std::size_t i) {
-      if (exact.dtype == coded.dtype)
-        return to_float(reinterpret_cast<const T*>(exact_bytes.data())[i]);
-      return to_float(saturating_cast<T>(reinterpret_cast<const float*>(exact_bytes.data())[i]));
+    const auto value = [&](Dtype of, const std::vector<std::byte>& bytes, std::size_t i) {
+      if (of == dtype) return to_float(reinterpret_cast<const T*>(bytes.data())[i]);
+      return to_float(saturating_cast<T>(reinterpret_cast<const float*>(bytes.data())[i]));
     };
     for (const Tensor& tensor : units_[unit].tensors) {
       const std::size_t last = std::min(end, tensor.offset + tensor.count());
       for (std::size_t i = std::max(begin, tensor.offset); i < last; ++i) {
-        sums.add(exact_value(i - begin), to_float(b[i - begin]));
+        sums.add(value(exact.dtype, exact_bytes, i - begin),
+                 value(coded.dtype, coded_bytes, i - begin));
       }
     }
   });
 }
 
-void ErrorMeter::weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
-                         std::span<const std::size_t> codecs, const Stream& stream) {
+void ErrorMeter::weights(std::span<const ConstView> shards, std::span<const ConstView> kept,
+                         std::span<const std::uint64_t> keys, std::span<const std::size_t> codecs,
+                         const Stream& stream) {
   for (std::size_t unit = 0; unit < shards.size(); ++unit) {
     const ConstView shard = shards[unit];
-    const codec::Codec& codec = weight_codecs_[unit][codecs[unit]];
-    const auto layout = codec::Layout::contiguous(shard.count);
-    const View decoded = decoded_.view(shard.count, compute_);
-    const codec::WireImages image{image_.data(), image_.bytes()};
-    codec.encode(
-        shard, layout, image, stream.handle(),
-        collective::draw_of(keys[unit], collective::kGatherHop, rank_, rank_, /*element=*/0));
-    codec.decode(image, layout, decoded, stream.handle());
-    add(unit, shard, decoded, stream);
+    const ConstView used = kept[unit].count > 0 ? kept[unit]
+                                                : encoded_again(unit, shard, keys[unit],
+                                                                codecs[unit], stream.handle());
+    add(unit, shard, used, compute_, stream);
   }
   record("weights");
+}
+
+ConstView ErrorMeter::encoded_again(std::size_t unit, ConstView shard, std::uint64_t key,
+                                    std::size_t codec, StreamHandle stream) const {
+  const codec::Codec& wire = weight_codecs_[unit][codec];
+  const auto layout = codec::Layout::contiguous(shard.count);
+  const View decoded = decoded_.view(shard.count, compute_);
+  const codec::WireImages image{image_.data(), image_.bytes()};
+  wire.encode(shard, layout, image, stream,
+              collective::draw_of(key, collective::kGatherHop, rank_, rank_, /*element=*/0));
+  wire.decode(image, layout, decoded, stream);
+  return decoded;
 }
 
 void ErrorMeter::reduce(std::size_t bucket, std::span<const View> gradients, bool first,
@@ -129,7 +137,8 @@ void ErrorMeter::reduce(std::size_t bucket, std::span<const View> gradients, boo
 
 void ErrorMeter::gradients(std::span<const ConstView> shards, const Stream& stream) {
   for (std::size_t unit = 0; unit < shards.size(); ++unit) {
-    add(unit, exact_shards_[unit].view(partitions_[unit].shard, Dtype::fp32), shards[unit], stream);
+    const View exact = exact_shards_[unit].view(partitions_[unit].shard, Dtype::fp32);
+    add(unit, exact, shards[unit], Dtype::fp32, stream);
   }
   record("gradients");
 }

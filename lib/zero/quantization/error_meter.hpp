@@ -1,10 +1,12 @@
 // Measures, every so many steps, what compression does to weights and gradients, and records it by
-// kind of unit. Weights: each rank's shard is compared with what the wire codec makes of it.
-// Gradients: the sums over ranks and micro-steps that the optimizer gets are compared with sums of
-// the same gradients by an fp32 reduce-scatter in rank order. That one runs beside the run's own,
-// and its bytes are not counted as sent by the step. Changes no value of the training; a
-// measured step takes longer, since the host waits for the values and compares them. Owns all
-// memory that it takes. Collective: every rank calls every function, in the same order.
+// kind of unit. Weights: each rank's shard is compared with what the ranks compute with instead:
+// its place in the whole weights or in the copy that a rank keeps of them or, where they are
+// gathered for each use, what the wire codec makes of it. Gradients: the sums over ranks and
+// micro-steps that the optimizer gets are compared with sums of the same gradients by an fp32
+// reduce-scatter in rank order. That one runs beside the run's own, and its bytes are not counted
+// as sent by the step. Changes no value of the training; a measured step takes longer, since the
+// host waits for the values and compares them. Owns all memory that it takes. Collective: every
+// rank calls every function, in the same order.
 #pragma once
 
 #include <cstddef>
@@ -40,11 +42,14 @@ class ErrorMeter {
   /// measured, which is every `measure_errors` steps from step 0 on.
   bool begin_step(std::uint64_t step);
 
-  /// Rows of the weights: `shards[u]`, of unit u, in the compute dtype or in fp32 that is
-  /// rounded to it, in the memory that `stream`'s work so far has written; `keys[u]`: of the draws
-  /// of its next gather; `codecs[u]`: the index of its codec in the table. Waits for the stream.
-  void weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
-               std::span<const std::size_t> codecs, const Stream& stream);
+  /// Rows of the weights: `shards[u]`, of unit u, as gathers are given it; `kept[u]`: the same
+  /// elements as the rank computes with them, where it keeps these, else empty (encodes_again()).
+  /// Both in the compute dtype or in fp32 that is rounded to it, in memory that `stream`'s work so
+  /// far has written. `keys[u]`: of the draws of the unit's gather; `codecs[u]`: the index of its
+  /// codec in the table. Waits for the stream.
+  void weights(std::span<const ConstView> shards, std::span<const ConstView> kept,
+               std::span<const std::uint64_t> keys, std::span<const std::size_t> codecs,
+               const Stream& stream);
   /// Reduces a bucket's gradients exactly (arguments as of GradientReduce::start()); `first`: of
   /// the first micro-step that is reduced.
   void reduce(std::size_t bucket, std::span<const View> gradients, bool first, StreamHandle stream);
@@ -54,9 +59,12 @@ class ErrorMeter {
   [[nodiscard]] MemoryReport memory() const;
 
  private:
-  /// Adds what tensors have of unit `unit`'s shard. `exact` is of the dtype of `coded`, or fp32
-  /// that is rounded to it first.
-  void add(std::size_t unit, ConstView exact, ConstView coded, const Stream& stream);
+  /// What the codec of a unit's gather makes of its shard.
+  [[nodiscard]] ConstView encoded_again(std::size_t unit, ConstView shard, std::uint64_t key,
+                                        std::size_t codec, StreamHandle stream) const;
+  /// Adds what tensors have of unit `unit`'s shard. Both views are of `dtype`, or fp32 that is
+  /// rounded to it first.
+  void add(std::size_t unit, ConstView exact, ConstView coded, Dtype dtype, const Stream& stream);
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view, const Stream& stream) const;
   /// Makes rows of the sums over ranks, and begins them again.
   void record(const char* what);
@@ -77,8 +85,8 @@ class ErrorMeter {
 
   MeasurementMemory planned_;
   std::vector<std::vector<codec::Codec>> weight_codecs_;  ///< by unit, as in the table
-  Buffer image_;                                          ///< of the largest shard
-  Buffer decoded_;                                        ///< largest shard, in the compute dtype
+  Buffer image_;    ///< of the largest shard that is encoded again
+  Buffer decoded_;  ///< the same shard, in the compute dtype
 
   trace::Recorder uncounted_;
   GradientReduce exact_;

@@ -230,7 +230,7 @@ class ConvergeChecker(TraceChecker):
             run = self.study.runs[row["run"]]
             found.setdefault(run.index, set()).add(row["step"])
             setting = self.study.setting_of(run)
-            exact = row["kind"] == "weights" and setting.weight_codec == "none"
+            exact = row["kind"] == "weights" and setting.weights_are_exact
             problem = None if run.diverged else error_rows.problem(row, exact)
             self.require(not problem, f"setting {setting.name}, seed {run.seed}: /errors: {problem}")
         for run in self.study.runs:

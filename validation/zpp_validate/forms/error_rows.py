@@ -11,11 +11,11 @@ def unit_kind(name):
 
 
 def expected_rows(steps, first, interval, stage, units):
-    """(step, kind, unit kind) in order: weights at stage 3, gradients where the step was not skipped. `first`: steps
-    that an earlier run did, which count."""
+    """(step, kind, unit kind) in order: weights where they are gathered, gradients where the step was not skipped.
+    `first`: steps that an earlier run did, which count."""
     kinds = list(dict.fromkeys(map(unit_kind, units)))
     return [(first + row, kind, unit) for row in range(-first % interval, len(steps), interval)
-            for kind, there in (("weights", stage == 3), ("gradients", not steps[row]["skipped"])) if there
+            for kind, there in (("weights", stage > 0), ("gradients", not steps[row]["skipped"])) if there
             for unit in kinds]
 
 

@@ -62,7 +62,14 @@ class Setting:
         own = self.own
         if not own.get("weight_differences"):
             return ""
+        if own.get("exact_differences"):
+            return "exact"
         return own["weight_difference_codec"] + (", fp32 copy" if own["weight_copy_dtype"] == "fp32" else "")
+
+    @property
+    def weights_are_exact(self):
+        """Whether weights lose nothing on their way."""
+        return self.weight_codec == "none" and self.weight_differences in ("", "exact")
 
     @property
     def tokens_are_bytes(self):
@@ -87,7 +94,7 @@ class Setting:
 
     @property
     def uncompressed(self):
-        return self.weight_codec == "none" and self.gradient_codecs == ("none", "none")
+        return self.weights_are_exact and self.gradient_codecs == ("none", "none")
 
     @property
     def bits(self):
