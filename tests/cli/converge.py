@@ -12,6 +12,7 @@ import signal
 import numpy
 
 import token_file_writer
+import validate
 import zpp
 
 PROGRAM = str(zpp.BIN / "zpp_converge")
@@ -41,6 +42,9 @@ TINY = {
             "zero_quantized_weights": True, "zero_hpz_partition_size": 2, "zero_quantized_gradients": True}}},
         {"name": "feedback", "level": "markov", "baseline": "zero3", "gradient_codecs": ["int4:128"],
          "config": {"zeropp": {"measure_quantization_error": 4, "error_feedback": {"hops": "both", "beta": 0.5}}}},
+        {"name": "differences", "level": "markov", "baseline": "zero3", "config": {
+            "zero_optimization": {"stage": 2, "zero_quantized_weights": True},
+            "zeropp": {"weight_differences": True, "measure_quantization_error": 4}}},
         {"name": "descent", "level": "quadratic", "weight_codecs": ["int4:128"]},
         {"name": "descent", "level": "quadratic", "gradient_codecs": ["int8:64/int4:128+had32"]},
         {"name": "contract", "level": "contract"},
@@ -51,7 +55,7 @@ TINY = {
                {"name": "stages", "first": "contract", "second": "contract stage 0"},
                {"name": "world_size", "first": "contract", "second": "contract 2 ranks", "limit": 0.01}],
 }
-RUNS = 12
+RUNS = 14
 # By group, the columns: f real, u whole, S text.
 COLUMNS = {
     "settings": {"name": "S", "level": "S", "model": "S", "stage": "u", "weight_codec": "S",
@@ -162,7 +166,7 @@ class Converge(zpp.TestCase):
     def check_rows(self, groups):
         settings, runs = groups["settings"], groups["runs"]
         by_name = {name: index for index, name in enumerate(settings["name"])}
-        self.assertEqual(list(by_name), ["zero3", "zero++", "feedback int4:128", "descent int4:128",
+        self.assertEqual(list(by_name), ["zero3", "zero++", "feedback int4:128", "differences", "descent int4:128",
                                          "descent int8:64/int4:128+had32", "contract",
                                          "contract hpz", "contract 2 ranks", "contract stage 0"])
         default = by_name["zero++"]
@@ -174,25 +178,50 @@ class Converge(zpp.TestCase):
         # To one neighbour values of both nodes, then to the other node one.
         self.assertAlmostEqual(settings["gradient_bits"][by_name["descent int8:64/int4:128+had32"]],
                                (2 * (8 + 16 / 64) + (4 + 16 / 128)) / 3)
-        self.assertEqual([runs["seed"][run] for run in range(RUNS)], [1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 1])
+        self.assertEqual([runs["seed"][run] for run in range(RUNS)], [*[1, 2] * 4, *[1] * 6])
         self.assertEqual(runs["verdict"], ["VALID"] * RUNS)
         self.assertEqual(runs["bytes_inter_node"], runs["bytes_predicted_inter_node"])
         self.assertEqual(runs["data_hash"][0], runs["data_hash"][2], "zero3 and zero++ with seed 1 saw the same data")
         self.assertNotEqual(runs["data_hash"][0], runs["data_hash"][1])
-        self.assertEqual(runs["world_size"], [4] * 10 + [2, 4])
+        self.assertEqual(runs["world_size"], [4] * 12 + [2, 4])
         of_first = [loss for run, loss in zip(groups["evaluations"]["run"], groups["evaluations"]["loss"]) if run == 0]
         self.assertEqual((len(of_first), of_first[-1]), (3, runs["final_held_out_loss"][0]))
         self.assertTrue(math.isnan(runs["bits_per_byte"][0]), "tokens of the Markov source are no bytes")
         steps = [step for run, step in zip(groups["steps"]["run"], groups["steps"]["step"]) if run == 1]
         self.assertEqual(steps, list(range(12)))
         self.assertIn("beta=0.5", settings["feedback"][by_name["feedback int4:128"]])
-        self.assertEqual(set(groups["errors"]["run"]), {4, 5})
+        self.assertEqual(set(groups["errors"]["run"]), {4, 5, 6, 7})
+        self.check_measured_errors(groups)
+        self.check_levels(groups)
+
+    def check_measured_errors(self, groups):
+        """Beside the losses: medians over two seeds and the steps 0, 4 and 8."""
+        done = validate.run("converge", self.out / "converge.h5", "--output", self.folder / "judged", "--fewest-seeds",
+                            2, "--wide")
+        self.assertEqual(done.returncode, zpp.OK, done)
+        lines = done.stdout[done.stdout.index("## Errors of weights and gradients"):].split("\n\n")[1].splitlines()
+        head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        found = {row[0]: dict(zip(head[1:], row[1:])) for row in rows}
+        self.assertEqual(list(found), ["feedback int4:128", "differences"])
+        errors = groups["errors"]
+        for number, name in enumerate(found):
+            for column, text in found[name].items():
+                own = [value for run, *kind, value in zip(errors["run"], errors["kind"], errors["unit_kind"],
+                                                          errors["relative_l2"])
+                       if run in (4 + 2 * number, 5 + 2 * number) and " ".join(kind) == column]
+                self.assertEqual((len(own), text), (6, f"{numpy.median(own):.3g}"), (name, column))
+        self.assertEqual(found["feedback int4:128"]["weights block"], "0")
+        self.assertLess(float(found["differences"]["gradients block"]), 1e-6)  # another order of sums
+        self.assertLess(0, float(found["differences"]["weights block"]))
+        self.assertLess(float(found["differences"]["weights block"]), 0.01)
+
+    def check_levels(self, groups):
         quadratic = groups["quadratic_runs"]
-        self.assertEqual((quadratic["run"], quadratic["violations"], quadratic["steps"]), ([6, 7], [0, 0], [30, 30]))
+        self.assertEqual((quadratic["run"], quadratic["violations"], quadratic["steps"]), ([8, 9], [0, 0], [30, 30]))
         self.assertTrue(all(0.05 <= ratio <= 1 for ratio in quadratic["largest_ratio"]), quadratic)
         checks = groups["checks"]
         self.assertEqual(list(zip(checks["name"], checks["first"], checks["second"], checks["passed"])),
-                         [("hpz", 8, 9, 1), ("stages", 8, 11, 1), ("world_size", 8, 10, 1)])
+                         [("hpz", 10, 11, 1), ("stages", 10, 13, 1), ("world_size", 10, 12, 1)])
         self.assertEqual(checks["difference"][:2], [0, 0])
         self.assertGreater(checks["difference"][2], 0)
 
@@ -234,12 +263,12 @@ class Converge(zpp.TestCase):
 
     def test_teams_do_the_same_runs(self):
         matrix = copy.deepcopy(TINY)
-        del matrix["settings"][5:], matrix["checks"]
+        del matrix["settings"][6:], matrix["checks"]
         losses = []
         for words in (("--ranks-per-run", 2), ()):
             self.check_ok(self.converge(matrix, *words, ranks=4 if words else 2))
             runs = self.trace()[1]["runs"]
-            self.assertEqual(runs["world_size"], [2] * 8)
+            self.assertEqual(runs["world_size"], [2] * 10)
             losses.append((runs["final_train_loss"], runs["parameters_hash"]))
             shutil.rmtree(self.out)
         self.assertEqual(*map(repr, losses))
@@ -301,11 +330,11 @@ class Converge(zpp.TestCase):
         self.check_refused(changed(lambda m: m["base"]["zeropp"].update(train_step=1)), "setting zero3",
                            "zeropp.train_step",
                            "zeropp.train_steps", ranks=2)
-        self.check_refused(changed(lambda m: m["settings"][3].update(weight_codecs=["int4:100"])),
-                           "settings[3]", "int4:100")
+        self.check_refused(changed(lambda m: m["settings"][4].update(weight_codecs=["int4:100"])),
+                           "settings[4]", "int4:100")
         self.check_refused(changed(lambda m: m["levels"]["quadratic"]["config"].update(gradient_clipping=1)),
                            "setting descent int4:128", "gradient_clipping 0", ranks=2)
-        self.check_refused(changed(lambda m: m["settings"][7].update(ranks=8)), "setting contract 2 ranks",
+        self.check_refused(changed(lambda m: m["settings"][8].update(ranks=8)), "setting contract 2 ranks",
                            "takes 8 ranks", ranks=2)
         self.check_refused(changed(lambda m: [m["base"]["zeropp"].pop(f"evaluation_{key}")
                                               for key in ("interval", "batches")]),

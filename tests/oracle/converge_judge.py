@@ -331,6 +331,38 @@ class Judge(unittest.TestCase):
                           for cell in line.split("|")})
         self.assertTrue((self.output / "markov-ladder.png").exists())
 
+    def test_measured_errors(self):
+        """Each setting that measured has a row: medians over seeds and measured steps; a run that diverged has none."""
+        every = {"measure_quantization_error": 10}
+        differences = {"weight_differences": True, "weight_difference_codec": "int4:128",
+                       "weight_copy_dtype": "compute"}
+        settings = [made.BASE, made.setting("exact", own={**every, "weight_differences": True,
+                                                          "exact_differences": True}),
+                    made.setting("differences", own={**every, **differences}, **made.INT4),
+                    made.setting("int4", own=every, **made.WEIGHTS), made.setting("gone", own=every)]
+        matrix = lambda change=None: self.matrix(change, settings=settings)
+        out, _ = self.judge(matrix(diverged("gone", 3)))
+        title, rest = out[out.index("## Errors of weights"):].split("\n\n", 1)
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in rest.split("\n\n")[0].splitlines()]
+        self.assertEqual(lines[0], ["setting", "weights embedding", "weights block", "gradients embedding",
+                                    "gradients block"])
+        # Of seeds 1 to 6 with two steps each: the middle of 0.1 and 0.01 times their numbers.
+        self.assertEqual(lines[2:], [["exact", "0", "0", "0.35", "0.035"], ["differences", *["0.35", "0.035"] * 2],
+                                     ["int4", *["0.35", "0.035"] * 2], ["gone", "0", "0", "0.4", "0.04"]])
+        with h5py.File(self.output / "judged.h5") as file:
+            rows = list(zip(*(file[f"errors/{name}"][()] for name in ("setting", "kind", "unit_kind", "rows", "low",
+                                                                      "median", "high"))))
+        self.assertEqual(len(rows), 4 * 4)
+        self.assertEqual(rows[4], (b"differences", b"weights", b"embedding", 12, 0.1, 0.35, 0.6))
+        self.assertNotIn("## Errors of weights", self.judge(self.matrix())[0])
+        for change, reason in (
+                (set_in("errors", "run", 99), "/errors: a row of run 99"),
+                (set_in("errors", "relative_l2", 0.1, 0), "setting exact, seed 1: /errors: there is an error without"),
+                (lambda _, groups: drop(groups, "errors", lambda row: (row["run"], row["step"]) != (12, 10)),
+                 "setting differences, seed 1: /errors lacks a step that was to be measured")):
+            with self.subTest(reason):
+                self.assertIn(reason, "\n".join(converge_checker.problems(Trace(matrix(change)))))
+
     def test_parts_of_several_sizes(self):
         """The loss is the mean of all batches: of 18, two of 16 parts have two; of 100 that are asked for, the data
         have 40."""

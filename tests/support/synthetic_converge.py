@@ -19,7 +19,8 @@ STEPS, EVERY, BATCHES = 20, 5, 4
 
 
 def setting(name, **changed):
-    """A setting. `effect`: nats per token that it adds to the final loss; no column of its own."""
+    """A setting. `effect`: nats per token that it adds to the final loss; `own`: keys of the object zeropp of its
+    configuration. Neither is a column."""
     return SETTING | {"name": name} | changed
 
 
@@ -31,12 +32,12 @@ LADDER = (BASE, setting("near", effect=0.001, **NEAR), setting("int4", effect=0.
           setting("weights", effect=0.2, **WEIGHTS))
 
 
-def config_of(source, batches):
+def config_of(source, batches, own):
     model = {"name": "gpt", "num_layers": 2, "hidden_size": 64, "seq_length": 32}
     return json.dumps({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4,
                        "optimizer": {"params": {"lr": 0.003}}, "scheduler": {"type": "constant"},
                        "zeropp": {"data": {"source": source}, "model": model, "train_steps": STEPS,
-                                  "evaluation_batches": batches}})
+                                  "evaluation_batches": batches, **own}})
 
 
 def losses(settings, seeds, random, noise=0.004, between=0.05):
@@ -50,13 +51,15 @@ def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadrat
     """(attributes, groups) of a matrix that is VALID, with the two other levels beside it."""
     random, seeds = np.random.default_rng(random_seed), list(seeds)
     finals = losses(settings, seeds, random, noise)
-    rows, runs, steps, evaluations, parts, groups = [], [], [], [], [], {}
+    rows, runs, steps, evaluations, parts, errors, groups = [], [], [], [], [], [], {}
     for place, (each, own) in enumerate(zip(settings, finals)):
-        columns = {name: value for name, value in each.items() if name != "effect"}
-        rows.append(columns | {"config_json": config_of(each["level"], batches)})
+        columns = {name: value for name, value in each.items() if name not in ("effect", "own")}
+        keys = each.get("own", {})
+        rows.append(columns | {"config_json": config_of(each["level"], batches, keys)})
         for seed, final in zip(seeds, own):
             add_run(runs, steps, evaluations, place, each["level"], seed, float(final), random)
             add_parts(parts, len(runs) - 1, float(final), batches)
+            add_errors(errors, len(runs) - 1, seed, keys, each["weight_codec"])
     quadratics, shown = [], []
     if quadratic:
         rows.append(plain_row("quadratic int8", "quadratic"))
@@ -74,7 +77,7 @@ def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadrat
                        "passed": 1})
     columns = lambda table, names: {name: [row[name] for row in table] for name in names}
     for name, table in (("settings", rows), ("runs", runs), ("steps", steps), ("evaluations", evaluations),
-                        ("errors", []),
+                        ("errors", errors),
                         ("held_out_parts", parts),
                         ("quadratic", shown), ("quadratic_runs", quadratics), ("checks", checks)):
         groups[name] = columns(table, synthetic_trace.columns_of("converge", name))
@@ -124,6 +127,20 @@ def add_run(runs, steps, evaluations, place, level, seed, final, random):
               for i, loss in enumerate(curve)]
     evaluations += [{"run": index, "step": step, "loss": final + (2.5 * 0.7**step if step < STEPS else 0)}
                     for step in range(0, STEPS + 1, EVERY)]
+
+
+def add_errors(rows, run, seed, own, weight_codec):
+    """Errors of the embedding at a right angle, 0.1 times the seed, and of the blocks a tenth of that; weights lose
+    nothing without a codec, or with exact differences."""
+    exact = own.get("exact_differences") or weight_codec == "none" and not own.get("weight_differences")
+    every = own.get("measure_quantization_error")
+    for step in range(0, STEPS, every) if every else ():
+        for kind in ("weights", "gradients"):
+            for unit_kind, error in (("embedding", 0.1 * seed), ("block", 0.01 * seed)):
+                lost = 0.0 if exact and kind == "weights" else round(error, 2)
+                ratio = math.hypot(1, lost)
+                rows.append({"run": run, "step": step, "kind": kind, "unit_kind": unit_kind, "relative_l2": lost,
+                             "cosine": 1 / ratio, "largest": lost, "norm_ratio": ratio})
 
 
 def add_parts(parts, run, final, batches):

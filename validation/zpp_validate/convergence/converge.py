@@ -16,7 +16,8 @@ Then each setting of the levels markov and text is compared with its baseline, p
   worse, better the difference is not 0; all p-values are corrected over all settings (Holm), at --level (0.05)
   undecided     neither: the column `seen from` says how small a difference these runs could have shown
 
-and the published order of codecs, claim by claim (ladder.py), and the effect of error feedback (feedback_effect.py).
+and the published order of codecs, claim by claim (ladder.py), the effect of error feedback (feedback_effect.py), and
+the measured errors of weights and gradients (measured.py).
 Claims that the data do not support are reported like the others: neither makes a matrix INVALID.
 
 Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for the
@@ -29,7 +30,7 @@ from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.checkers import converge_checker
-from zpp_validate.convergence import converge_plot, converge_table, feedback_effect, judged, ladder, merged
+from zpp_validate.convergence import converge_plot, converge_table, feedback_effect, judged, ladder, measured, merged
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.tables import markdown_table
 
@@ -82,15 +83,17 @@ def main(words):
     rows = judged.judge(study, arguments.margin, arguments.level)
     claims, missing = ladder.claims_of(study, arguments.margin, arguments.level)
     effects = feedback_effect.effects_of(study)
+    errors = measured.measured_of(study, trace.rows("errors"))
     command = arguments.command or shlex.join(["validation/zpp-validate", "converge", *words])
     text = "".join(f"{note}.\n\n" for note in notes)
-    text += converge_table.text_of(study, trace, rows, claims, missing, effects, arguments.margin)
+    text += converge_table.text_of(study, trace, rows, claims, missing, effects, errors, arguments.margin)
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "table.md").write_text(text)
     (arguments.output / "chapter.md").unlink(missing_ok=True)
     if chapter := converge_table.chapter(study, rows, claims, effects, arguments.margin, command):
         (arguments.output / "chapter.md").write_text(chapter)
-    converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
+    converge_table.write_hdf5(arguments.output / "judged.h5",
+                              converge_table.document(study, rows, claims, effects, errors),
                               {"margin": arguments.margin, "level": arguments.level,
                                "trace": shlex.join(map(str, arguments.traces)),
                                "git_commit": trace.attributes["git_commit"], "command": command})

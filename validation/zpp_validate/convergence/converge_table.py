@@ -7,7 +7,7 @@ import math
 import h5py
 import numpy as np
 
-from zpp_validate.convergence import judged
+from zpp_validate.convergence import judged, measured
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.tables import markdown_table
 
@@ -172,7 +172,7 @@ def contracts(study, checks):
             ""] if cells else []
 
 
-def text_of(study, trace, rows, claims, missing, effects, margin):
+def text_of(study, trace, rows, claims, missing, effects, errors, margin):
     lines = []
     for name in TOKEN_LEVELS:
         if any(setting.level == name for setting in study.settings):
@@ -183,6 +183,7 @@ def text_of(study, trace, rows, claims, missing, effects, margin):
                       ORDER, "", ladder_table(claims, name), "",
                       *effects_table(effects, name)]
     lines += [f"- {each}" for each in missing] + ([power_text(rows), legend(margin, len(rows))] if rows else [])
+    lines += measured.table(errors)
     lines += bounds(study, trace.rows("quadratic_runs")) + contracts(study, trace.rows("checks"))
     return "\n".join(lines) + "\n"
 
@@ -224,7 +225,7 @@ def chapter(study, rows, claims, effects, margin, command):
         "It is remade by", "", "```", command, "```", ""])
 
 
-def document(study, rows, claims, effects):
+def document(study, rows, claims, effects, errors):
     """{group: {column: (unit, values)}} of the judged rows, and of every run what they were judged by, for
     write_hdf5()."""
     loss = "nats per token"
@@ -259,7 +260,13 @@ def document(study, rows, claims, effects):
                "without": ("", [each.without.name for each in effects]),
                "difference": (loss, [each.pairs.mean for each in effects]), "low": (loss, low), "high": (loss, high),
                "p": ("1", [each.p for each in effects])}
-    return {"judged": judged_rows, "runs": each_run, "ladder": claimed, "feedback": changed, "diverged": diverged}
+    lost = {"setting": ("", [each.setting.name for each in errors]), "kind": ("", [each.kind for each in errors]),
+            "unit_kind": ("", [each.unit_kind for each in errors]),
+            "rows": ("rows", [len(each.errors) for each in errors]),
+            "low": ("1", [min(each.errors) for each in errors]), "median": ("1", [each.median for each in errors]),
+            "high": ("1", [max(each.errors) for each in errors])}
+    return {"judged": judged_rows, "runs": each_run, "ladder": claimed, "feedback": changed, "errors": lost,
+            "diverged": diverged}
 
 
 def write_hdf5(path, groups, attributes):
