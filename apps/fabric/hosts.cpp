@@ -148,24 +148,25 @@ Hosts sort_hosts(const FabricMap& map, const Judgement& judgement,
     if (fault.kind != Fault::Kind::corrupted) continue;
     mark(static_cast<std::size_t>(fault.first), static_cast<std::size_t>(fault.second));
   }
-  const auto reason = [&](const std::string& host) -> std::string {
-    for (const Fault& fault : judgement.faults) {
-      if (fault.kind == Fault::Kind::rail) continue;
-      if (hosts[static_cast<std::size_t>(fault.first)] == host ||
-          (fault.second >= 0 && hosts[static_cast<std::size_t>(fault.second)] == host)) {
-        return describe(fault, hosts);
-      }
-    }
-    return "not all of its links were measured";
+  const auto is_of = [&](const std::string& host) {
+    return [&](const Fault& fault) {
+      return fault.kind != Fault::Kind::rail &&
+             (hosts[static_cast<std::size_t>(fault.first)] == host ||
+              (fault.second >= 0 && hosts[static_cast<std::size_t>(fault.second)] == host));
+    };
   };
   const HostSet set = largest_good_set(bad);
   Hosts sorted{.good = {}, .bad = {}, .exact = set.exact};
   for (std::size_t host = 0; host < names.size(); ++host) {
     if (std::ranges::binary_search(set.members, host)) {
       sorted.good.push_back(names[host]);
-    } else {
-      sorted.bad.push_back({names[host], reason(names[host])});
+      continue;
     }
+    const auto fault = std::ranges::find_if(judgement.faults, is_of(names[host]));
+    const bool faulty = fault != judgement.faults.end();
+    sorted.bad.push_back({names[host],
+                          faulty ? describe(*fault, hosts) : "not all of its links were measured",
+                          faulty});
   }
   return sorted;
 }

@@ -30,6 +30,7 @@ HostSet largest_good_set(const std::vector<std::vector<bool>>& bad);
 struct BadHost {
   std::string host;
   std::string reason;
+  bool faulty = true;  ///< else not all of its links were measured
 };
 
 struct Hosts {
@@ -44,7 +45,7 @@ struct Hosts {
 Hosts sort_hosts(const FabricMap& map, const Judgement& judgement,
                  const std::vector<std::string>& hosts);
 
-/// The command of Slurm that drains a bad host.
+/// The command of Slurm that drains a faulty host.
 std::string drain_command(const BadHost& bad);
 
 }  // namespace zeropp::fabric

@@ -51,7 +51,9 @@ json typical_json(const Judgement& judgement) {
 json hosts_json(const Hosts& hosts) {
   json bad = json::array();
   for (const BadHost& each : hosts.bad) {
-    bad.push_back({{"host", each.host}, {"reason", each.reason}, {"drain", drain_command(each)}});
+    bad.push_back({{"host", each.host},
+                   {"reason", each.reason},
+                   {"drain", each.faulty ? json(drain_command(each)) : json(nullptr)}});
   }
   return {{"good", hosts.good}, {"bad", std::move(bad)}, {"exact", hosts.exact}};
 }
@@ -82,7 +84,7 @@ json faults_json(const FabricReport& report) {
 
 json fabric_json(const FabricReport& report, const trace::TraceData& run) {
   const FabricMap& map = report.map;
-  json document = bench::json_head("zeropp-fabric", "2.1", run);
+  json document = bench::json_head("zeropp-fabric", "2.2", run);
   document.update(
       {{"devices", bench::devices(run)},
        {"units", {{"latency", "us"}, {"bandwidth", "GB/s"}, {"message_bytes", "bytes"}}},
@@ -100,6 +102,7 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
        {"faults", faults_json(report)},
        {"hosts", hosts_json(report.sorted_hosts)},
        {"placement", placement_json(report.places)},
+       {"waited", map.waited},
        {"mistakes", report.mistakes},
        {"verdict", report.verdict()}});
   return document;

@@ -224,14 +224,16 @@ class Judge {
       const auto local = static_cast<std::size_t>(map_.local_ranks[rank].local);
       if (local >= rails.size()) rails.resize(local + 1, {0, 0, 0});
       const Timing& own = map_.rails[rank].of(metric);
-      if (own.value > rails[local].value) rails[local] = own;
+      if (std::isnan(own.value) || own.value > rails[local].value) rails[local] = own;
     }
     std::vector<double> values;
     std::vector<double> spreads;
     for (const Timing& rail : rails) {
+      if (std::isnan(rail.value)) continue;
       values.push_back(rail.value);
       spreads.push_back(rail.spread);
     }
+    if (values.empty()) return;
     const double typical = lower_median(values);
     std::vector<double> deviations;
     deviations.reserve(values.size());
@@ -240,17 +242,16 @@ class Judge {
         limit_of(typical, lower_median(deviations), lower_median(spreads), threshold_);
     add_class("rail", metric, values, {typical, limit}, map_.rail_bytes);
     for (std::size_t rail = 0; rail < rails.size(); ++rail) {
-      if (rails[rail].least <= limit) continue;
+      if (!(rails[rail].least > limit)) continue;
       Fault fault;
       fault.kind = Fault::Kind::rail;
       fault.metric = metric;
       fault.name = "rail";
       fault.first = static_cast<int>(rail);
-      fault.value = shown(metric, values[rail], map_.rail_bytes);
+      fault.value = shown(metric, rails[rail].value, map_.rail_bytes);
       fault.typical = shown(metric, typical, map_.rail_bytes);
-      fault.times = values[rail] / typical;
+      fault.times = rails[rail].value / typical;
       result_.faults.push_back(std::move(fault));
-      result_.rails_suspect = true;
     }
   }
 

@@ -58,7 +58,6 @@ struct Judgement {
   std::vector<LinkClassSummary> classes;
   std::vector<Fault> faults;                                  ///< ranks first
   std::vector<std::pair<std::size_t, std::size_t>> suspects;  ///< slow links, also those of ranks
-  bool rails_suspect = false;
 };
 
 /// Judges a map. `threshold` is a share of the typical time, above 0.

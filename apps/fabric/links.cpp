@@ -15,7 +15,7 @@ constexpr std::size_t kRoundTrips = 10;  // of a repetition: long beside a synch
 constexpr std::size_t kTransfers = 4;
 constexpr double kSeconds = 0.02;  // of all repetitions
 constexpr std::size_t kFewest = 5;
-constexpr double kMost = 1000;
+constexpr std::size_t kMost = 1000;
 
 constexpr std::byte kPoison{0xA5};
 
@@ -145,13 +145,21 @@ void LinkBench::exchange(comm::Communicator& group, const Sends& sends, const Re
 }
 
 std::vector<double> LinkBench::time(std::size_t count, const std::function<void()>& run) const {
-  const auto repetition = [&] { return bench::seconds_of(stream_, count, run); };
   stream_.synchronize();
-  std::array<double, 1> slowest{repetition()};
-  control_.all_reduce_max(slowest);
-  const double wanted = std::min(kMost, kSeconds / std::max(slowest[0], 1e-9));
-  std::vector<double> seconds(std::max(kFewest, static_cast<std::size_t>(wanted)));
-  for (double& one : seconds) one = repetition() / static_cast<double>(count);
+  std::vector<double> seconds;
+  double elapsed = 0;  // on the slowest rank
+  // The first repetitions do not tell how many fit: where a processor is busy, one may last as long
+  // as all others.
+  for (std::size_t more = kFewest; elapsed < kSeconds && seconds.size() < kMost; more *= 2) {
+    std::array<double, 1> slowest{0};
+    for (std::size_t i = 0; i < more; ++i) {
+      const double one = bench::seconds_of(stream_, count, run);
+      slowest[0] += one;
+      seconds.push_back(one / static_cast<double>(count));
+    }
+    control_.all_reduce_max(slowest);
+    elapsed += slowest[0];
+  }
   return seconds;
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -50,6 +51,7 @@ struct RailLoad {
   [[nodiscard]] const Timing& of(Metric metric) const {
     return metric == Metric::latency ? latency : transfer;
   }
+  [[nodiscard]] bool measured() const { return !std::isnan(latency.value); }
 };
 
 struct FabricMap {
@@ -61,6 +63,10 @@ struct FabricMap {
   std::size_t rounds = 0;           ///< that cover all pairs
   std::size_t measured_rounds = 0;  ///< that there was time for
   std::size_t repeated = 0;         ///< rounds measured again because something looked slow
+  /// Share of the last look for which each rank waited for a processor, and ranks that waited long:
+  /// what looks slow on them counts as not measured.
+  std::vector<double> waited;
+  std::set<std::size_t> busy;
 
   [[nodiscard]] std::size_t ranks() const { return local_ranks.size(); }
   [[nodiscard]] Link& link(std::size_t from, std::size_t to) { return links[from * ranks() + to]; }
@@ -72,11 +78,12 @@ struct FabricMap {
     return local_ranks[from].node == local_ranks[to].node ? comm::LinkClass::intra_node
                                                           : comm::LinkClass::inter_node;
   }
-  /// Pairs of ranks, the lower one first, with a direction that there was no time to measure.
+  /// Pairs of ranks, the lower one first, with a direction that was not measured; a rank and itself
+  /// where the copy of its memory was not.
   [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> unmeasured() const {
     std::vector<std::pair<std::size_t, std::size_t>> pairs;
     for (std::size_t low = 0; low < ranks(); ++low) {
-      for (std::size_t high = low + 1; high < ranks(); ++high) {
+      for (std::size_t high = low; high < ranks(); ++high) {
         if (!link(low, high).measured() || !link(high, low).measured()) {
           pairs.emplace_back(low, high);
         }

@@ -28,15 +28,19 @@ struct FabricReport {
   Hosts sorted_hosts;                  ///< those to use, those to drain
 
   /// "VALID", "INVALID: reason", or "INCOMPLETE: reason" where nothing is slow among the pairs that
-  /// there was time for. Mistakes of the placement do not fail by themselves: what they cost is
+  /// were measured. Mistakes of the placement do not fail by themselves: what they cost is
   /// measured.
   [[nodiscard]] std::string verdict() const;
   /// ok, check_failed or undecided, as the verdict says.
   [[nodiscard]] ExitCode code() const;
-  /// Number and names of the pairs that were not measured: "4 of 6 pairs of ranks were not measured
-  /// (0-2, 0-3, 1-2, 1-3)"; empty: all were.
+  /// Pairs and rails that were not measured, and ranks whose processors were busy: "4 of 10 pairs
+  /// of ranks were not measured (0-2, 0-3, 1-2, 1-3)"; empty: all were.
   [[nodiscard]] std::string missing() const;
 };
+
+/// A line for each rank whose processors other work had.
+std::vector<std::string> busy_mistakes(const FabricReport& report);
+std::string mistakes_text(const std::vector<std::string>& mistakes);
 
 /// Text before the measurement: the run, the ranks' places, the interfaces, the mistakes.
 std::string placement_text(const std::vector<app::RankPlace>& places,

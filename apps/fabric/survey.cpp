@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
+#include <thread>
 
 #include "apps/fabric/judge.hpp"
 #include "apps/fabric/links.hpp"
@@ -18,6 +21,7 @@
 #include "lib/app/placement.hpp"
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/checked.hpp"
+#include "lib/base/host.hpp"
 #include "lib/base/log.hpp"
 #include "lib/bench/timing.hpp"
 
@@ -25,14 +29,39 @@ namespace zeropp::fabric {
 
 namespace {
 
-/// Number of times that what looks slow is measured again: chance does not strike one link every
-/// time.
-constexpr int kSecondLooks = 3;
+/// Number of times that something is measured before it is called slow: chance does not strike one
+/// link every time.
+constexpr int kLooks = 4;
+
+/// Share of the time for which a rank may wait for a processor. One other program makes it wait for
+/// 0.25 to 0.7 of the time; the daemons of a system, for 0.001 to 0.05.
+constexpr double kBusy = 0.1;
+
+/// Threshold from which on ranks may wait: links may take twice as long.
+constexpr double kThresholdOfWaiting = 1;
+
+/// Seconds for which looks wait until ranks have their processors: longer than most files compile.
+constexpr double kPatience = 10;
+constexpr std::chrono::milliseconds kPause{500};
 
 /// Least threshold where ranks share processors. A link's time then depends on which ranks share
 /// one, for as long as they do: differences by a factor of 20 were seen on a machine without
 /// faults.
 constexpr double kThresholdOfShared = 29;
+
+/// How long this rank waits for a processor from now on.
+class Waiting {
+ public:
+  /// Share of the time since, on every rank. Collective.
+  [[nodiscard]] std::vector<double> by_rank(comm::Control& control) const {
+    const double waited = seconds_without_processor() - before_;
+    return control.all_gather(std::array<double, 1>{waited / bench::seconds_since(begin_)});
+  }
+
+ private:
+  bench::Clock::time_point begin_ = bench::Clock::now();
+  double before_ = seconds_without_processor();
+};
 
 /// The better of two looks: noise only makes links slower.
 void keep_better(Timing& kept, const Timing& other) {
@@ -80,6 +109,7 @@ class Survey {
 
   Judgement run() {
     const auto begin = bench::Clock::now();
+    const Waiting waiting;
     copy_own();
     load_rails();
     for (const Round& round : rounds_) {
@@ -89,13 +119,8 @@ class Survey {
       meet(round, map_.measured_rounds++);
     }
     share();
-    Judgement judgement = judge(map_, threshold_);
-    for (int look = 0; look < kSecondLooks; ++look) {
-      if (judgement.suspects.empty() && !judgement.rails_suspect) break;
-      look_again(judgement);
-      judgement = judge(map_, threshold_);
-    }
-    return judgement;
+    find_busy(waiting);
+    return look_until_sure();
   }
 
  private:
@@ -148,6 +173,85 @@ class Survey {
     keep_better(map_.link(rank_, to).transfer, link.transfer);
   }
 
+  /// Something that is to be measured again: links, and local ranks of rails.
+  struct Doubts {
+    std::vector<std::pair<std::size_t, std::size_t>> links;
+    std::set<int> rails;
+  };
+
+  /// Judges, and measures again what looks slow. A look counts where all ranks of that have their
+  /// processors. Where other work has them until the patience ends, what looks slow is taken back.
+  Judgement look_until_sure() {
+    const auto begin = bench::Clock::now();
+    int quiet = 0;
+    for (int looks = 1;; ++looks) {
+      Judgement judgement = judge(map_, threshold_);
+      const Doubts doubts = doubts_of(judgement);
+      if (doubts.links.empty() && doubts.rails.empty()) return judgement;
+      if (!is_disturbed(doubts)) {
+        if (++quiet == kLooks) return judgement;
+      } else {
+        std::array<double, 1> elapsed{bench::seconds_since(begin)};
+        control().all_reduce_max(elapsed);
+        if (looks >= kLooks && elapsed[0] > kPatience) {
+          take_back(doubts);
+          return judge(map_, threshold_);
+        }
+        std::this_thread::sleep_for(kPause);
+      }
+      const Waiting waiting;
+      look_again(doubts);
+      find_busy(waiting);
+    }
+  }
+
+  void find_busy(const Waiting& waiting) {
+    map_.waited = waiting.by_rank(control());
+    map_.busy.clear();
+    for (std::size_t rank = 0; rank < map_.ranks() && threshold_ < kThresholdOfWaiting; ++rank) {
+      if (map_.waited[rank] > kBusy) map_.busy.insert(rank);
+    }
+  }
+
+  /// Where half of the ranks or more are busy, nothing tells what is typical: all of it is in
+  /// doubt.
+  [[nodiscard]] Doubts doubts_of(const Judgement& judgement) const {
+    Doubts doubts{judgement.suspects, {}};
+    for (const Fault& fault : judgement.faults) {
+      if (fault.kind == Fault::Kind::rail) doubts.rails.insert(fault.first);
+    }
+    if (2 * map_.busy.size() < map_.ranks()) return doubts;
+    for (std::size_t from = 0; from < map_.ranks(); ++from) {
+      for (std::size_t to = 0; to < map_.ranks(); ++to) doubts.links.emplace_back(from, to);
+      if (!map_.rails.empty()) doubts.rails.insert(map_.local_ranks[from].local);
+    }
+    return doubts;
+  }
+
+  [[nodiscard]] bool is_disturbed(const std::pair<std::size_t, std::size_t>& link) const {
+    return map_.busy.contains(link.first) || map_.busy.contains(link.second);
+  }
+  [[nodiscard]] bool is_disturbed(int rail) const {
+    return std::ranges::any_of(
+        map_.busy, [&](std::size_t rank) { return map_.local_ranks[rank].local == rail; });
+  }
+  [[nodiscard]] bool is_disturbed(const Doubts& doubts) const {
+    const auto is = [&](const auto& one) { return is_disturbed(one); };
+    return std::ranges::any_of(doubts.links, is) || std::ranges::any_of(doubts.rails, is);
+  }
+
+  /// Makes of doubts about busy ranks something that was not measured.
+  void take_back(const Doubts& doubts) {
+    for (const auto& ends : doubts.links) {
+      Link& link = map_.link(ends.first, ends.second);
+      if (is_disturbed(ends)) link = {.latency = {}, .transfer = {}, .corrupted = link.corrupted};
+    }
+    for (std::size_t rank = 0; rank < map_.rails.size(); ++rank) {
+      const int rail = map_.local_ranks[rank].local;
+      if (doubts.rails.contains(rail) && is_disturbed(rail)) map_.rails[rank] = {};
+    }
+  }
+
   /// Shares what every rank measured with every rank: its links as a sender, what arrived there
   /// damaged, its rail.
   void share() {
@@ -181,14 +285,12 @@ class Survey {
     }
   }
 
-  /// Measures everything again that holds something suspect, under the load that it had: whole
+  /// Measures everything again that holds something doubtful, under the load that it had: whole
   /// rounds.
-  void look_again(const Judgement& judgement) {
-    const auto suspect = [&](auto&& is_in) {
-      return std::ranges::any_of(judgement.suspects, is_in);
-    };
+  void look_again(const Doubts& doubts) {
+    const auto suspect = [&](auto&& is_in) { return std::ranges::any_of(doubts.links, is_in); };
     if (suspect([](const auto& ends) { return ends.first == ends.second; })) copy_own();
-    if (judgement.rails_suspect) load_rails();
+    if (!doubts.rails.empty()) load_rails();
     for (std::size_t number = 0; number < map_.measured_rounds; ++number) {
       const Round& round = rounds_[number];
       if (!suspect([&](const auto& ends) {
@@ -240,6 +342,9 @@ ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& gro
   sampling.finish(head);
   context.agree_on([&] {
     if (!context.is_root()) return;
+    const std::vector<std::string> late = busy_mistakes(report);
+    run.print(mistakes_text(late));
+    report.mistakes.insert(report.mistakes.end(), late.begin(), late.end());
     report.sorted_hosts = sort_hosts(report.map, report.judgement, report.hosts);
     head.verdict = report.verdict();
     run.print(fabric_text(report, options));
@@ -248,6 +353,9 @@ ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& gro
       log::error(fmt::format(
           "the survey is incomplete after {} s: {}; give more time with --fabric-seconds",
           options.seconds, report.missing()));
+    } else if (!report.missing().empty()) {
+      log::error(fmt::format("the survey is incomplete: {}; end that work, or measure later",
+                             report.missing()));
     }
     run.write(fabric_document(report, head), [&] { return fabric_json(report, head); });
     if (!options.good_hosts.empty()) {

@@ -10,7 +10,8 @@
 namespace zeropp::fabric {
 
 /// Prints, and writes the trace and the JSON file. check_failed where a rank, a link or a rail is
-/// slow or damages data, undecided where there was no time for all pairs. `groups` with levels.
+/// slow or damages data, undecided where there was no time for all pairs, or other work had the
+/// processors of ranks that look slow. `groups` with levels.
 /// Collective over the world.
 ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& groups,
                 const Stream& stream);

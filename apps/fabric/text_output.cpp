@@ -96,7 +96,8 @@ std::string hosts_text(const Hosts& hosts) {
   std::string drains;
   for (const BadHost& each : hosts.bad) {
     bad.push_back(each.host);
-    drains += fmt::format("# {}\n", drain_command(each));
+    drains +=
+        fmt::format("# {}\n", each.faulty ? drain_command(each) : each.host + ": " + each.reason);
   }
   return fmt::format("# {:<20} : {} of {}, {}\n{}{}", "Good hosts", hosts.good.size(),
                      hosts.good.size() + hosts.bad.size(),
@@ -109,20 +110,33 @@ std::string hosts_text(const Hosts& hosts) {
 
 std::string FabricReport::missing() const {
   const auto pairs = map.unmeasured();
-  if (pairs.empty()) return {};
+  std::set<int> rails;
+  for (std::size_t rank = 0; rank < map.rails.size(); ++rank) {
+    if (!map.rails[rank].measured()) rails.insert(map.local_ranks[rank].local);
+  }
   std::vector<std::string> names;
   for (std::size_t pair = 0; pair < std::min(pairs.size(), kNamedPairs); ++pair) {
     names.push_back(fmt::format("{}-{}", pairs[pair].first, pairs[pair].second));
   }
   const std::size_t others = pairs.size() - names.size();
-  return fmt::format("{} of {} pairs of ranks were not measured ({}{})", pairs.size(),
-                     map.ranks() * (map.ranks() - 1) / 2, fmt::join(names, ", "),
-                     others > 0 ? fmt::format(" and {} more", others) : "");
+  std::vector<std::string> parts;
+  if (!pairs.empty()) {
+    parts.push_back(fmt::format("{} of {} pairs of ranks were not measured ({}{})", pairs.size(),
+                                map.ranks() * (map.ranks() + 1) / 2, fmt::join(names, ", "),
+                                others > 0 ? fmt::format(" and {} more", others) : ""));
+  }
+  if (!rails.empty())
+    parts.push_back(fmt::format("rails {} were not measured", fmt::join(rails, ", ")));
+  if (!parts.empty() && !map.busy.empty()) {
+    parts.push_back(fmt::format("other work had processors of rank{} {}",
+                                map.busy.size() == 1 ? "" : "s", fmt::join(map.busy, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 ExitCode FabricReport::code() const {
   if (!judgement.faults.empty()) return ExitCode::check_failed;
-  return map.unmeasured().empty() ? ExitCode::ok : ExitCode::undecided;
+  return missing().empty() ? ExitCode::ok : ExitCode::undecided;
 }
 
 std::string FabricReport::verdict() const {
@@ -134,6 +148,24 @@ std::string FabricReport::verdict() const {
                      describe(judgement.faults.front(), hosts));
 }
 
+std::vector<std::string> busy_mistakes(const FabricReport& report) {
+  const FabricMap& map = report.map;
+  std::vector<std::string> lines;
+  for (const std::size_t rank : map.busy) {
+    lines.push_back(fmt::format(
+        "rank {} on {} waited for a processor for {:.0f} % of the time: end the other work there, "
+        "or bind the rank to free processors",
+        rank, report.hosts.at(rank), 100 * map.waited[rank]));
+  }
+  return lines;
+}
+
+std::string mistakes_text(const std::vector<std::string>& mistakes) {
+  std::string text;
+  for (const std::string& mistake : mistakes) text += fmt::format("# MISTAKE: {}\n", mistake);
+  return text;
+}
+
 std::string placement_text(const std::vector<app::RankPlace>& places,
                            const std::vector<std::string>& mistakes, const trace::TraceData& run,
                            const comm::World& world) {
@@ -142,8 +174,7 @@ std::string placement_text(const std::vector<app::RankPlace>& places,
       "machine's PCI buses)\n{}#\n# Interfaces\n{}",
       run.app, trace::describe_version(), world.topology().describe(), run.backend, run.transport,
       table_of_ranks(places, world.local_ranks()), table_of_interfaces(places));
-  for (const std::string& mistake : mistakes) text += fmt::format("# MISTAKE: {}\n", mistake);
-  return text + "#\n";
+  return text + mistakes_text(mistakes) + "#\n";
 }
 
 std::string fabric_text(const FabricReport& report, const Options& options) {
@@ -157,7 +188,8 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
                         map.measured_rounds, map.rounds, options.seconds, report.missing());
   }
   if (map.repeated > 0) {
-    text += fmt::format("# rounds measured again, for a link that looked slow: {}\n", map.repeated);
+    text += fmt::format("# rounds measured again, for what looked slow or was disturbed: {}\n",
+                        map.repeated);
   }
   for (const Metric metric : kMetrics) text += matrix_text(map, metric);
   text += rails_text(map);

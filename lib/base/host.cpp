@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <fstream>
 #include <memory>
 
 namespace zeropp {
@@ -41,6 +42,13 @@ std::vector<int> allowed_cpus() {
     if (errno != EINVAL) return {};
   }
   return {};
+}
+
+double seconds_without_processor() {
+  double running = 0;  // both in ns: Documentation/scheduler/sched-stats.rst
+  double waiting = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> running >> waiting;
+  return waiting * 1e-9;
 }
 
 }  // namespace zeropp

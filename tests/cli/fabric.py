@@ -1,12 +1,17 @@
 # ctest: name=fabric cuda=mpi,nccl labels=cli timeout=300 processors=4
 """zpp_fabric: the map is whole in text, JSON and trace; a planted slow rank and a planted slow link are named, with
-exit code 1; flags that it does not have are refused. On GPUs the map alone: the planted delays are in MPI's sends."""
+exit code 1; beside other work no link is named; flags that it does not have are refused. On GPUs the map alone: the
+planted delays are in MPI's sends."""
 
 import json
+import os
+import pathlib
 import re
 import shutil
 import socket
 import statistics
+import subprocess
+import sys
 import unittest
 
 import h5py
@@ -24,13 +29,17 @@ ON_HOST = unittest.skipUnless(zpp.DEVICE == "host", "the planted delays are in M
 SHORT = ["--fabric-bytes", "64K"]
 CALM = [*SHORT, "--fabric-threshold", 1000]
 DELAY, THRESHOLD = 6, 20  # ms; times
+BUSY = 0.1  # share of the time
+LINK = {"LD_PRELOAD": SLOW, "ZEROPP_PMPI_SLOW_MS": DELAY, "ZEROPP_PMPI_SLOW_LINK": "0,1"}
 
 
 class Fabric(zpp.TestCase):
     def fabric(self, ranks, *words, env=None):
+        return zpp.run(ranks, self.command(*words, env=env), cwd=self.folder)
+
+    def command(self, *words, env=None):
         preload = [word for name, value in (env or {}).items() for word in ("-x", f"{name}={value}")]
-        command = [*preload, PROGRAM, *words, *PLACE, "--output", self.out, "--json", self.folder / "fabric.json"]
-        return zpp.run(ranks, command, cwd=self.folder)
+        return [*preload, PROGRAM, *words, *PLACE, "--output", self.out, "--json", self.folder / "fabric.json"]
 
     def found(self):
         return json.loads((self.folder / "fabric.json").read_text())
@@ -128,7 +137,7 @@ class Map(Fabric):
     def test_what_there_was_no_time_for_is_said(self):
         result = self.fabric(4, *CALM, "--fabric-seconds", 1e-9)
         self.assertEqual(result.code, zpp.UNDECIDED, result)
-        missing = "6 of 6 pairs of ranks were not measured (0-1, 0-2, 0-3, 1-2, 1-3, 2-3)"
+        missing = "6 of 10 pairs of ranks were not measured (0-1, 0-2, 0-3, 1-2, 1-3, 2-3)"
         self.assertEqual(result.errors("zpp_fabric"), [f"the survey is incomplete after 1e-09 s: {missing}; give more "
                                                        "time with --fabric-seconds"])
         found = self.found()
@@ -192,6 +201,68 @@ class Planted(Fabric):
         bandwidth = [fault for fault in found["faults"] if fault["metric"] == "bandwidth"]
         self.assertTrue(bandwidth)
         self.assertGreater(found["rounds"]["repeated"], 0)
+
+
+@ON_HOST
+@unittest.skipUnless(pathlib.Path("/proc/self/schedstat").exists(), "the kernel does not tell who waits")
+@unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "two ranks share one processor")
+class Busy(Fabric):
+    """Other work on the processors of both ranks, beside which nothing tells whether a link is slow."""
+
+    def beside_work(self, *words):
+        processors = [str(processor) for processor in sorted(os.sched_getaffinity(0))[:2]]
+        pinned = [["taskset", "-c", processor, sys.executable, "-c", "while True: pass"] for processor in processors]
+        work = [subprocess.Popen(command) for command in pinned]
+        try:
+            return zpp.Process(["taskset", "-c", ",".join(processors), *zpp.MPIRUN, "-n", "2",
+                                *self.command(*SHORT, *words, "--good-hosts", self.folder / "good", env=LINK)],
+                               cwd=self.folder).end()
+        finally:
+            for process in work:
+                process.kill()
+                process.wait()
+
+    def test_work_is_named_and_no_link_is(self):
+        result = self.beside_work()
+        self.assertEqual(result.code, zpp.UNDECIDED, result)
+        found, (root, _) = self.found(), zpp.read_trace(self.out / "fabric.h5")
+        # A rank that sends slowly may sleep more than it waits.
+        busy = [rank for rank in range(2) if found["waited"][rank] > BUSY]
+        self.assertTrue(busy, found["waited"])
+        pairs = [pair for pair in ([0, 0], [0, 1], [1, 1]) if set(pair) & set(busy)]
+        names = ", ".join(f"{low}-{high}" for low, high in pairs)
+        missing = (f"{len(pairs)} of 3 pairs of ranks were not measured ({names}), other work had processors of "
+                   f"rank{'s' if busy[1:] else ''} {', '.join(map(str, busy))}")
+        self.assertEqual((found["verdict"], root["verdict"]), (f"INCOMPLETE: {missing}",) * 2)
+        self.assertEqual(result.errors("zpp_fabric"),
+                         [f"the survey is incomplete: {missing}; end that work, or measure later"])
+        self.assertEqual(found["unmeasured"], pairs)
+        self.assertIsNone(found["bandwidth"][0][1])
+        self.assertEqual(len(found["mistakes"]), len(busy))
+        for rank, mistake in zip(busy, found["mistakes"], strict=True):
+            share = f"{100 * found['waited'][rank]:.0f} % of the time"
+            self.assertTrue(mistake.startswith(f"rank {rank} on {HOST} waited for a processor for {share}: "), mistake)
+            self.assertIn(f"# MISTAKE: {mistake}\n", result.stdout)
+        self.assertEqual(found["faults"], [])
+        [bad] = found["hosts"]["bad"]
+        self.assertEqual((bad["host"], bad["drain"]), (HOST, None))
+        self.assertIn(f"# {HOST}: {bad['reason']}\n", result.stdout)
+        self.assertNotIn("scontrol", result.stdout)
+        self.assertEqual((self.folder / "good").read_text(), "")
+
+    def test_a_threshold_that_allows_for_work_keeps_what_was_measured(self):
+        result = self.beside_work("--fabric-threshold", 1000)
+        self.assertEqual((result.code, self.found()["mistakes"]), (zpp.OK, []), result)
+
+    def test_a_slow_link_is_named_or_the_work_beside_it(self):
+        result = self.fabric(2, *SHORT, env=LINK)
+        found = self.found()
+        if found["mistakes"]:  # of other tests
+            self.assertEqual(result.code, zpp.UNDECIDED, result)
+        else:
+            self.assertEqual(result.code, zpp.INVALID, result)
+            [fault] = found["faults"]
+            self.assertEqual((fault["kind"], fault["rank"], fault["peer"]), ("link", 0, 1))
 
 
 @ON_HOST

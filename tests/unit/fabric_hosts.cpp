@@ -142,6 +142,19 @@ TEST(FabricHosts, TheHostOfASlowRankIsDrained) {
   EXPECT_EQ(command.find('\n'), std::string::npos);
 }
 
+TEST(FabricHosts, AHostThatWasNotMeasuredIsLeftOutAndHasNoFault) {
+  FabricMap map = test::made_up(3, 2, 0.01, 3);
+  map.link(2, 2) = {};  // the copy of a rank's memory, on n1
+  test::slow_down(map.link(4, 5), 3);
+  const auto hosts = test::hosts_of(map);
+  const Hosts sorted = sort_hosts(map, judge(map, test::kThreshold), hosts);
+  EXPECT_THAT(sorted.good, ElementsAre("n0"));
+  ASSERT_EQ(sorted.bad.size(), 2U);
+  EXPECT_FALSE(sorted.bad[0].faulty);
+  EXPECT_EQ(sorted.bad[0].reason, "not all of its links were measured");
+  EXPECT_TRUE(sorted.bad[1].faulty);
+}
+
 TEST(FabricHosts, OneEndOfABadLinkGoes) {
   const FabricMap sound = test::made_up(4, 1, 0.01, 3);
   const auto hosts = test::hosts_of(sound);

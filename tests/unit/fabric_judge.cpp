@@ -191,5 +191,22 @@ TEST(FabricJudge, WhatWasNotMeasuredIsNotJudged) {
   for (const LinkClassSummary& one : judgement.classes) EXPECT_NE(one.name, "inter-node");
 }
 
+TEST(FabricJudge, ARailThatWasNotMeasuredLeavesTheOthers) {
+  FabricMap map = made_up(2, 3, 0, 1);
+  map.rails[1] = map.rails[4] = {};
+  map.rails[5].latency = {90e-6, 0, 90e-6};
+  const Judgement judgement = judge(map, kThreshold);
+  ASSERT_EQ(judgement.faults.size(), 1U);
+  EXPECT_EQ(judgement.faults.front().first, 2);
+  EXPECT_DOUBLE_EQ(judgement.faults.front().value, 90);
+  for (const LinkClassSummary& one : judgement.classes) {
+    if (one.name == "rail") {
+      EXPECT_EQ(one.count, 2U);
+    }
+  }
+  map.rails.assign(map.ranks(), {});
+  for (const LinkClassSummary& one : judge(map, kThreshold).classes) EXPECT_NE(one.name, "rail");
+}
+
 }  // namespace
 }  // namespace zeropp::fabric

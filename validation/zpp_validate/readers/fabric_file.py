@@ -28,7 +28,7 @@ class Rank:
 @dataclass
 class Fabric:
     """`times`: (class, ranks of the link or of the rail's load, metric) -> microseconds; `unmeasured`: the pairs of
-    ranks that the survey had no time for."""
+    ranks that the survey did not measure."""
 
     path: Path
     times: dict

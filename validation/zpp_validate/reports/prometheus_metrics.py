@@ -102,7 +102,7 @@ def fabric(document, _when, add):
         add(prefix + "fault", "A slow or corrupting rank, link or rail, with the value 1.", 1,
             **{name: row.get(name, "") for name in ("kind", "class", "metric", "rank", "peer", "rail", "host")})
     add(prefix + "faults", "Number of slow or corrupting ranks, links and rails.", len(document["faults"]), **scale)
-    add(prefix + "unmeasured_pairs", "Number of pairs of ranks that the survey had no time for.",
+    add(prefix + "unmeasured_pairs", "Number of pairs of ranks that the survey did not measure.",
         len(document.get("unmeasured", [])), **scale)  # which earlier versions did not write
     add(prefix + "placement_mistakes", "Number of mistakes in the placement of ranks.", len(document["mistakes"]),
         **scale)
