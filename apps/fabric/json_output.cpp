@@ -88,6 +88,7 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
   document.update(
       {{"devices", bench::devices(run)},
        {"units", {{"latency", "us"}, {"bandwidth", "GB/s"}, {"message_bytes", "bytes"}}},
+       {"pairs", enum_name(report.pair_test)},
        {"small_message_bytes", kSmallMessage},
        {"message_bytes", map.message_bytes},
        {"rail_bytes", map.rail_bytes},

@@ -1,7 +1,6 @@
 #include "apps/fabric/links.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "lib/base/statistics.hpp"
@@ -19,10 +18,19 @@ constexpr std::size_t kMost = 1000;
 
 constexpr std::byte kPoison{0xA5};
 
+/// Two floats, which are integers: the sum of two such words is exact.
+using Pair = std::array<float, 2>;
+
 /// Word `index` of what `sender` sends: another one for every sender and place.
-std::uint64_t word(int sender, std::size_t index) {
+Pair word(int sender, std::size_t index) {
   const std::uint64_t mixed = (index + 1) * 0x9E3779B97F4A7C15U;
-  return mixed ^ (static_cast<std::uint64_t>(sender) + 1) * 0xD6E8FEB86659FD93U;
+  const std::uint64_t both = mixed ^ (static_cast<std::uint64_t>(sender) + 1) * 0xD6E8FEB86659FD93U;
+  return {static_cast<float>(both >> 42U), static_cast<float>(both >> 20U & 0x3FFFFFU)};
+}
+Pair sum(const Pair& a, const Pair& b) { return {a[0] + b[0], a[1] + b[1]}; }
+
+auto words_of(int sender) {
+  return [=](std::size_t index) { return word(sender, index); };
 }
 
 /// Noise only adds to a latency, and the smallest is the link's own; a bandwidth is what is had.
@@ -49,9 +57,11 @@ LinkBench::LinkBench(comm::Control& control, const Device& device, const Stream&
       in_(out_.bytes(), device.memory),
       small_out_(kSmallMessage, device.memory),
       small_in_(kSmallMessage, device.memory),
-      words_(out_.bytes() / sizeof(std::uint64_t)) {
+      words_(out_.bytes() / sizeof(Pair)) {
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] = word(rank_, i);
-  stream_.copy(out_.data(), reinterpret_cast<const std::byte*>(words_.data()), out_.bytes());
+  const auto* const words = reinterpret_cast<const std::byte*>(words_.data());
+  stream_.copy(out_.data(), words, out_.bytes());
+  stream_.copy(small_out_.data(), words, kSmallMessage);
   stream_.synchronize();
 }
 
@@ -80,13 +90,38 @@ Link LinkBench::meet(comm::Communicator& group, int peer, bool begins) {
   Link link;
   if (!has_peer) return link;
   if (!begins) {
-    link.corrupted = static_cast<double>(damaged(peer, 0, bytes_));
+    link.corrupted = static_cast<double>(damaged(words_of(peer), 0, bytes_));
     return link;
   }
   link.latency = latency_of(trips);
   for (double* part : {&link.latency.value, &link.latency.spread, &link.latency.least}) *part /= 2;
   for (double& value : seconds) value /= static_cast<double>(kTransfers);
   link.transfer = transfer_of(seconds);
+  return link;
+}
+
+Link LinkBench::all_reduce(comm::Communicator& pair, int peer) {
+  const auto reduce = [&](const Buffer& from, const Buffer& to, std::size_t bytes) {
+    const std::size_t count = bytes / sizeof(float);
+    const comm::NativeCall call{comm::NativeOp::all_reduce, from.view(count, Dtype::fp32),
+                                to.view(count, Dtype::fp32)};
+    return [this, &pair, peer, call] {
+      if (peer >= 0) pair.native_collective(call, stream_.handle())->wait(stream_.handle());
+    };
+  };
+  const auto small = reduce(small_out_, small_in_, kSmallMessage);
+  const auto large = reduce(out_, in_, bytes_);
+  poison();
+  small();
+  large();
+  Link link;
+  const auto of_small = time(kRoundTrips, small);
+  const auto of_large = time(kTransfers, large);
+  if (peer < 0) return link;
+  link.latency = latency_of(of_small);
+  link.transfer = transfer_of(of_large);
+  link.corrupted = static_cast<double>(damaged(
+      [&](std::size_t index) { return sum(word(rank_, index), word(peer, index)); }, 0, bytes_));
   return link;
 }
 
@@ -104,7 +139,7 @@ Link LinkBench::copy_own(comm::Communicator& group) {
   Link link;
   link.latency = latency_of(time(kRoundTrips, small));
   link.transfer = transfer_of(time(kTransfers, large));
-  link.corrupted = static_cast<double>(damaged(rank_, 0, bytes_));
+  link.corrupted = static_cast<double>(damaged(words_of(rank_), 0, bytes_));
   return link;
 }
 
@@ -134,7 +169,8 @@ RailLoad LinkBench::load_rail(comm::Communicator& rail, const std::vector<int>& 
   std::size_t place = 0;
   for (std::size_t member = 0; member < members.size(); ++member) {
     if (static_cast<int>(member) == rail.rank()) continue;
-    corrupted[member] += static_cast<double>(damaged(members[member], place++ * part, part));
+    corrupted[member] +=
+        static_cast<double>(damaged(words_of(members[member]), place++ * part, part));
   }
   return load;
 }
@@ -165,12 +201,13 @@ std::vector<double> LinkBench::time(std::size_t count, const std::function<void(
 
 void LinkBench::poison() { device_.runtime->fill(in_.data(), bytes_, device_.memory, kPoison); }
 
-std::size_t LinkBench::damaged(int sender, std::size_t first, std::size_t bytes) {
-  const std::size_t count = bytes / sizeof(std::uint64_t);
+template <class Expected>
+std::size_t LinkBench::damaged(Expected expected, std::size_t first, std::size_t bytes) {
+  const std::size_t count = bytes / sizeof(Pair);
   stream_.copy(reinterpret_cast<std::byte*>(words_.data()), in_.data() + first, bytes);
   stream_.synchronize();
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i) wrong += words_[i] == word(sender, i) ? 0 : 1;
+  for (std::size_t i = 0; i < count; ++i) wrong += words_[i] == expected(i) ? 0 : 1;
   return wrong;
 }
 

@@ -5,8 +5,8 @@
 // undisturbed.
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -32,6 +32,10 @@ class LinkBench {
   /// nothing of an answer but what arrived damaged.
   Link meet(comm::Communicator& group, int peer, bool begins);
 
+  /// Measures all-reduces of `pair`, this rank and `peer`; -1: nobody. Returns what this rank saw,
+  /// with the words that are not the sum.
+  Link all_reduce(comm::Communicator& pair, int peer);
+
   /// Measures the link to itself. Called by every rank of `group` at once.
   Link copy_own(comm::Communicator& group);
 
@@ -49,8 +53,9 @@ class LinkBench {
   /// Collective over the world.
   std::vector<double> time(std::size_t count, const std::function<void()>& run) const;
   void poison();
-  /// Words of [first, first + bytes) that are not those that `sender` sends.
-  std::size_t damaged(int sender, std::size_t first, std::size_t bytes);
+  /// Words of [first, first + bytes) that are not expected(place).
+  template <class Expected>
+  std::size_t damaged(Expected expected, std::size_t first, std::size_t bytes);
 
   comm::Control& control_;
   int rank_;
@@ -61,7 +66,7 @@ class LinkBench {
   Buffer in_;
   Buffer small_out_;
   Buffer small_in_;
-  std::vector<std::uint64_t> words_;  ///< on the host
+  std::vector<std::array<float, 2>> words_;  ///< on the host
 };
 
 }  // namespace zeropp::fabric

@@ -29,10 +29,11 @@ struct Timing {
 enum class Metric : std::uint8_t { latency, bandwidth };
 inline constexpr Metric kMetrics[] = {Metric::latency, Metric::bandwidth};
 
-/// Link from one rank to another; a rank's link to itself is a copy of its own memory.
+/// Link from one rank to another; a rank's link to itself is a copy of its own memory. Or an
+/// all-reduce of the two, as the one that stands for the sender saw it.
 struct Link {
-  Timing latency;        ///< half a round trip that the sender began: the smallest
-  Timing transfer;       ///< of a large message, acknowledged: the median
+  Timing latency;   ///< half a round trip that the sender began, or an all-reduce: the smallest
+  Timing transfer;  ///< of a large message, acknowledged, or an all-reduce: the median
   double corrupted = 0;  ///< words of the last large message that did not arrive as they were sent
 
   [[nodiscard]] const Timing& of(Metric metric) const {

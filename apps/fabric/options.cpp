@@ -20,6 +20,12 @@ std::vector<config::Option> option_table(Options& o) {
        .unit = "bytes",
        .range = at_least(0),
        .binary_suffix = true},
+      {.path = "fabric_pairs",
+       .flag = "--fabric-pairs",
+       .field = &o.pairs,
+       .help =
+           "Measure a pair of ranks by messages, or by all-reduces of the two, which NCCL may send "
+           "on other paths"},
       {.path = "fabric_threshold",
        .flag = "--fabric-threshold",
        .field = &o.threshold,

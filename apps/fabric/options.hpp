@@ -2,15 +2,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/core/enum_names.hpp"
 #include "lib/comm/options.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
 
 namespace zeropp::fabric {
+
+/// How a pair of ranks is measured: by messages from one to the other, or by the all-reduce of MPI
+/// or NCCL between the two.
+enum class PairTest : std::uint8_t { exchange, all_reduce };
+constexpr auto enum_names(PairTest) { return name_table("exchange", "all_reduce"); }
 
 struct Options {
   std::size_t node_size = 0;
@@ -19,6 +26,7 @@ struct Options {
   std::size_t rail_lanes = 0;
   double gpu_sampling = 1;
   std::size_t message_bytes = 0;
+  PairTest pairs = PairTest::exchange;
   double threshold = 0.25;
   double seconds = 300;
   std::string good_hosts;  ///< file that gets them; empty: none

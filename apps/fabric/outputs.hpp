@@ -20,6 +20,7 @@ namespace zeropp::fabric {
 /// All that was found; on rank 0.
 struct FabricReport {
   FabricMap map;
+  PairTest pair_test = PairTest::exchange;
   double threshold = 0;  ///< that was judged by
   Judgement judgement;
   std::vector<app::RankPlace> places;  ///< by rank

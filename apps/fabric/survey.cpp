@@ -154,11 +154,28 @@ class Survey {
     }
   }
 
-  /// Measures both directions of every pair, one after the other.
+  /// Measures both directions of every pair, one after the other, or their all-reduce.
   void meet(const Round& round, std::size_t number) {
     const int peer = round[rank_];
+    const std::string what = fmt::format("round {} of {} of the pairs", number + 1, map_.rounds);
+    if (options_.pairs == PairTest::all_reduce) {
+      std::vector<int> lowest(round.size());
+      for (std::size_t rank = 0; rank < round.size(); ++rank) {
+        const int own = static_cast<int>(rank);
+        lowest[rank] = round[rank] < 0 ? own : std::min(own, round[rank]);
+      }
+      const auto pair = run_.context().world().make_group(
+          "pair", lowest, {.device = run_.device(), .transport = *options_.transport});
+      line_up(what);
+      const Link link = bench_->all_reduce(*pair, peer);
+      if (peer < 0) return;
+      const auto other = static_cast<std::size_t>(peer);
+      keep(other, link);
+      map_.link(other, rank_).corrupted += link.corrupted;
+      return;
+    }
     for (const bool lower_begins : {true, false}) {
-      line_up(fmt::format("round {} of {} of the pairs", number + 1, map_.rounds));
+      line_up(what);
       const bool begins = (static_cast<int>(rank_) < peer) == lower_begins;
       const Link link = bench_->meet(*groups_.world, peer, begins);
       if (peer < 0) continue;
@@ -334,6 +351,7 @@ ExitCode survey(const Options& options, bench::Run& run, const comm::Groups& gro
   // Rank 0 has the places; all ranks judge.
   const bool shared =
       !context.control().broadcast(share_processors(report.places) ? "shared" : "").empty();
+  report.pair_test = options.pairs;
   report.threshold = shared ? std::max(options.threshold, kThresholdOfShared) : options.threshold;
   Survey measurement(options, run, groups, stream, report.threshold);
   report.judgement = measurement.run();

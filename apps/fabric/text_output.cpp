@@ -53,9 +53,12 @@ std::string table_of_interfaces(const std::vector<app::RankPlace>& places) {
   return text;
 }
 
-std::string matrix_text(const FabricMap& map, Metric metric) {
-  std::string text = fmt::format("# {} in {}, row: sender, column: receiver\n# {:>4}",
-                                 name_of(metric), unit_of(metric), "");
+std::string matrix_text(const FabricReport& report, Metric metric) {
+  const FabricMap& map = report.map;
+  std::string text =
+      fmt::format("# {} in {}, row: {}, column: {}\n# {:>4}", name_of(metric), unit_of(metric),
+                  report.pair_test == PairTest::exchange ? "sender" : "rank that measures",
+                  report.pair_test == PairTest::exchange ? "receiver" : "its peer", "");
   if (map.ranks() > kWidestMatrix) {
     return fmt::format("# {}: {} x {} values, which --output and --json write\n", name_of(metric),
                        map.ranks(), map.ranks());
@@ -179,10 +182,11 @@ std::string placement_text(const std::vector<app::RankPlace>& places,
 
 std::string fabric_text(const FabricReport& report, const Options& options) {
   const FabricMap& map = report.map;
+  const bool reduced = report.pair_test == PairTest::all_reduce;
   std::string text = fmt::format(
-      "# latency: {} bytes, half a round trip; bandwidth: {} bytes, one way; {} rounds of disjoint "
-      "pairs at once\n",
-      kSmallMessage, map.message_bytes, map.rounds);
+      "# latency: {} bytes, {}; bandwidth: {} bytes, {}; {} rounds of disjoint pairs at once\n",
+      kSmallMessage, reduced ? "an all-reduce of two" : "half a round trip", map.message_bytes,
+      reduced ? "an all-reduce of two" : "one way", map.rounds);
   if (map.measured_rounds < map.rounds) {
     text += fmt::format("# ONLY {} of {} rounds were measured within --fabric-seconds {}: {}\n",
                         map.measured_rounds, map.rounds, options.seconds, report.missing());
@@ -191,7 +195,7 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
     text += fmt::format("# rounds measured again, for what looked slow or was disturbed: {}\n",
                         map.repeated);
   }
-  for (const Metric metric : kMetrics) text += matrix_text(map, metric);
+  for (const Metric metric : kMetrics) text += matrix_text(report, metric);
   text += rails_text(map);
   text += fmt::format("#\n# threshold: {:g}{}\n", report.threshold,
                       report.threshold > options.threshold

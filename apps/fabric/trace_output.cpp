@@ -20,7 +20,8 @@ struct LinkRow {
   Link measured;
 };
 
-trace::Group links(const FabricMap& map) {
+trace::Group links(const FabricReport& report) {
+  const FabricMap& map = report.map;
   std::vector<LinkRow> rows;
   rows.reserve(map.links.size());
   for (std::size_t from = 0; from < map.ranks(); ++from) {
@@ -34,7 +35,8 @@ trace::Group links(const FabricMap& map) {
   };
   return {
       "fabric",
-      {{"small_message_bytes", std::uint64_t{kSmallMessage}},
+      {{"pairs", std::string(enum_name(report.pair_test))},
+       {"small_message_bytes", std::uint64_t{kSmallMessage}},
        {"message_bytes", std::uint64_t{map.message_bytes}},
        {"rail_bytes", std::uint64_t{map.rail_bytes}},
        {"rounds", std::uint64_t{map.rounds}},
@@ -43,12 +45,13 @@ trace::Group links(const FabricMap& map) {
       {column("sender", "", "Rank; rows are a matrix in row order", rows, &LinkRow::sender),
        column("receiver", "", "Rank", rows, &LinkRow::receiver),
        column("link", "", "self, intra-node or inter-node", rows, &LinkRow::link),
-       column("latency", "us", "Half a round trip of a small message, smallest; NaN: not measured",
+       column("latency", "us",
+              "Half a round trip of a small message, or an all-reduce, smallest; NaN: not measured",
               rows, microseconds(&Link::latency, &Timing::value)),
        column("latency_spread", "us", "Median of the repetitions less the smallest", rows,
               microseconds(&Link::latency, &Timing::spread)),
-       column("bandwidth", "GB/s", "Of a large message, acknowledged, median; NaN: not measured",
-              rows,
+       column("bandwidth", "GB/s",
+              "Of a large message, acknowledged, or an all-reduce, median; NaN: not measured", rows,
               [&map](const LinkRow& row) {
                 return shown(Metric::bandwidth, row.measured.transfer.value, map.message_bytes);
               }),
@@ -184,7 +187,7 @@ trace::Group interfaces(const std::vector<app::RankPlace>& places) {
 
 trace::Document fabric_document(const FabricReport& report, const trace::TraceData& run) {
   trace::Document document = trace::describe_run(run);
-  document.groups.push_back(links(report.map));
+  document.groups.push_back(links(report));
   document.groups.push_back(rails(report.map));
   document.groups.push_back(typical(report));
   document.groups.push_back(faults(report));

@@ -218,6 +218,20 @@ class World::GroupMaker {
         "replica", [&](int rank) { return rank % size; }, options_.rail_lanes);
   }
 
+  /// The group of all ranks with the color of this one. Collective over the world.
+  template <class ColorOf>
+  [[nodiscard]] std::unique_ptr<Communicator> make(const char* name, ColorOf color_of,
+                                                   std::size_t lanes = 1) const {
+    std::vector<LinkClass> links;
+    for (int rank = 0; rank < state_.set->size(); ++rank) {
+      if (color_of(rank) != color_of(own_)) continue;
+      links.push_back(rank == own_                                     ? LinkClass::self
+                      : local_rank(rank).node == local_rank(own_).node ? LinkClass::intra_node
+                                                                       : LinkClass::inter_node);
+    }
+    return state_.set->make_communicator(name, color_of(own_), std::move(links), options_, lanes);
+  }
+
  private:
   [[nodiscard]] Groups without_ranks(const Topology& topology) const {
     Groups groups;
@@ -237,20 +251,6 @@ class World::GroupMaker {
     return ranks.node_count > 1 && ranks.ranks_per_node == 1 ? options_.rail_lanes : 1;
   }
 
-  /// The group of all ranks with the color of this one. Collective over the world.
-  template <class ColorOf>
-  [[nodiscard]] std::unique_ptr<Communicator> make(const char* name, ColorOf color_of,
-                                                   std::size_t lanes = 1) const {
-    std::vector<LinkClass> links;
-    for (int rank = 0; rank < state_.set->size(); ++rank) {
-      if (color_of(rank) != color_of(own_)) continue;
-      links.push_back(rank == own_                                     ? LinkClass::self
-                      : local_rank(rank).node == local_rank(own_).node ? LinkClass::intra_node
-                                                                       : LinkClass::inter_node);
-    }
-    return state_.set->make_communicator(name, color_of(own_), std::move(links), options_, lanes);
-  }
-
   const State& state_;
   const GroupOptions& options_;
   int own_;
@@ -263,6 +263,15 @@ Groups World::make_groups(const GroupOptions& options) {
   Groups groups = maker.of_job();
   if (options.shard_size > 0) maker.add_shards(groups);
   return groups;
+}
+
+std::unique_ptr<Communicator> World::make_group(const char* name, const std::vector<int>& colors,
+                                                const GroupOptions& options) {
+  const Waiting waiting(state_->log, "creation of a group");
+  check_options(options, topology(), size());
+  return GroupMaker(*state_, options).make(name, [&](int rank) {
+    return colors[static_cast<std::size_t>(rank)];
+  });
 }
 
 void World::watch(Seconds deadline, const std::filesystem::path& folder) {

@@ -61,6 +61,12 @@ class World {
   /// count their bytes by the new nodes, but travel on the routes of the first.
   [[nodiscard]] Groups make_groups(const GroupOptions& options = {});
 
+  /// The ranks with this rank's color, as a group. `colors`: by rank. Collective over all ranks,
+  /// and otherwise as make_groups().
+  [[nodiscard]] std::unique_ptr<Communicator> make_group(const char* name,
+                                                         const std::vector<int>& colors,
+                                                         const GroupOptions& options);
+
   /// The watchdog's: operations that wait longer than `deadline` end the job (0: no limit), and the
   /// flight records go to `folder`.
   void watch(Seconds deadline, const std::filesystem::path& folder);

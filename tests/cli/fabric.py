@@ -125,6 +125,18 @@ class Map(Fabric):
                     file["fabric_typical"][name][2] = before
         self.check_accepted(trace)
 
+    def test_pairs_by_all_reduce(self):
+        result = self.check_ok(self.fabric(3, *CALM, "--fabric-pairs", "all_reduce"))
+        found = self.found()
+        self.assertEqual(found["pairs"], "all_reduce")
+        self.assertTrue(all(value > 0 for row in found["latency"] for value in row), found["latency"])
+        self.assertIn("# latency: 8 bytes, an all-reduce of two; ", result.stdout)
+        by_messages = self.folder / "messages"
+        self.check_ok(zpp.run(3, [PROGRAM, *CALM, *PLACE, "--output", by_messages], cwd=self.folder))
+        refused = validate.run("compare", by_messages / "fabric.h5", self.out / "fabric.h5", "--threshold", "0.5")
+        self.assertEqual(refused.returncode, zpp.USAGE, refused)
+        self.assertIn("other tests, exchange / all_reduce: measure again with --fabric-pairs exchange", refused.stderr)
+
     def test_any_number_of_ranks(self):
         for ranks in (1, 3):
             with self.subTest(ranks=ranks):
@@ -193,6 +205,18 @@ class Planted(Fabric):
                                                f'reason="zpp_fabric: {bad["reason"]}"')
                 if node:  # both members of its rail wait for it
                     self.assertEqual({fault["rail"] for fault in found["faults"] if fault["kind"] == "rail"}, {0})
+
+    def test_all_reduces_of_a_slow_rank_are_named(self):
+        found = self.planted({"rank", "rail"}, "--fabric-pairs", "all_reduce", ZEROPP_PMPI_SLOW_RANK=2)
+        self.assertEqual({fault["rank"] for fault in found["faults"] if fault["kind"] == "rank"}, {2}, found["faults"])
+
+    def test_wrong_sums_are_named(self):
+        result = self.fabric(3, *CALM, "--fabric-pairs", "all_reduce",
+                             env={"LD_PRELOAD": SLOW, "ZEROPP_PMPI_WRONG_RANK": 1})
+        self.assertEqual(result.code, zpp.INVALID, result)
+        self.assertEqual([(fault["kind"], fault["rank"], fault["peer"], fault["corrupted"])
+                          for fault in self.found()["faults"]],
+                         [("corrupted", a, b, 1) for a, b in ((0, 1), (1, 0), (1, 2), (2, 1))])
 
     def test_a_slow_link_is_named(self):
         found = self.planted({"link"}, ZEROPP_PMPI_SLOW_LINK="1,3")

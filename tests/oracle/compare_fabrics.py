@@ -138,6 +138,8 @@ class Fabrics(unittest.TestCase):
 
     def test_what_cannot_be_compared(self):
         after = synthetic_fabric.make(2)
+        done, _ = self.compare(after | {"pairs": "all_reduce"}, code=2)
+        self.assertIn("measure again with --fabric-pairs exchange", done.stderr)
         done, _ = self.compare(after | {"message_bytes": 4096}, code=2)
         self.assertIn("--fabric-bytes 1048576", done.stderr)
         after["provenance"]["ranks"]["gpu"][0] = "another GPU"

@@ -1,7 +1,8 @@
 // A slow part of a network, preloaded (LD_PRELOAD) under a program that knows nothing of it: sends
-// of rank $ZEROPP_PMPI_SLOW_RANK, or sends from the first to the second rank of
-// $ZEROPP_PMPI_SLOW_LINK ("1,3"), take $ZEROPP_PMPI_SLOW_MS milliseconds longer. Ranks are ranks of
-// the world.
+// and all-reduces of rank $ZEROPP_PMPI_SLOW_RANK, or sends from the first to the second rank of
+// $ZEROPP_PMPI_SLOW_LINK ("1,3"), take $ZEROPP_PMPI_SLOW_MS milliseconds longer. Rank
+// $ZEROPP_PMPI_WRONG_RANK adds 1 to the first float that it brings to an all-reduce. Ranks are
+// ranks of the world.
 #include <mpi.h>
 
 #include <chrono>
@@ -28,21 +29,37 @@ int rank_in_world(MPI_Comm comm, int rank) {
   return translated;
 }
 
-bool is_slow(MPI_Comm comm, int destination) {
+int own_rank() {
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (number_in("ZEROPP_PMPI_SLOW_RANK") == rank) return true;
+  return rank;
+}
+
+bool is_slow(MPI_Comm comm, int destination) {
+  if (number_in("ZEROPP_PMPI_SLOW_RANK") == own_rank()) return true;
   const char* const link = std::getenv("ZEROPP_PMPI_SLOW_LINK");
   return link != nullptr &&
-         std::to_string(rank) + "," + std::to_string(rank_in_world(comm, destination)) == link;
+         std::to_string(own_rank()) + "," + std::to_string(rank_in_world(comm, destination)) ==
+             link;
+}
+
+void take_longer() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(number_in("ZEROPP_PMPI_SLOW_MS")));
 }
 
 }  // namespace
 
 extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int destination, int tag,
                          MPI_Comm comm, MPI_Request* request) {
-  if (is_slow(comm, destination)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(number_in("ZEROPP_PMPI_SLOW_MS")));
-  }
+  if (is_slow(comm, destination)) take_longer();
   return PMPI_Isend(data, count, type, destination, tag, comm, request);
+}
+
+extern "C" int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                              MPI_Comm comm, MPI_Request* request) {
+  if (number_in("ZEROPP_PMPI_SLOW_RANK") == own_rank()) take_longer();
+  if (number_in("ZEROPP_PMPI_WRONG_RANK") == own_rank() && type == MPI_FLOAT) {
+    *static_cast<float*>(const_cast<void*>(in)) += 1;
+  }
+  return PMPI_Iallreduce(in, out, count, type, op, comm, request);
 }

@@ -36,7 +36,7 @@ def make(seed, slowed=lambda sender, receiver: 1.0, hosts=("node0", "node1")):
                            "node_count": RANKS // PER_NODE,
                            "ranks": {"node": [rank // PER_NODE for rank in range(RANKS)], "gpu": ["GPU"] * RANKS,
                                      "host": hosts}},
-            "message_bytes": MESSAGE, "rail_bytes": MESSAGE, "threshold": 0.25, "latency": latency,
+            "pairs": "exchange", "message_bytes": MESSAGE, "rail_bytes": MESSAGE, "threshold": 0.25, "latency": latency,
             "bandwidth": bandwidth,
             "rails": [{"rank": rank, "rail": rank % PER_NODE, "latency": 6.0 * jitter(), "bandwidth": 20.0 * jitter()}
                       for rank in range(RANKS)],

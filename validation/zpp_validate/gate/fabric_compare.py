@@ -80,6 +80,9 @@ def require_comparable(a, b, across_machines, partial):
     if a.unmeasured and not partial:
         raise Problem(f"{a.path} is no baseline: {len(a.unmeasured)} pairs of ranks were not measured: measure again "
                       f"with a longer --fabric-seconds, or give --partial to compare the others")
+    if a.pairs != b.pairs:
+        raise Problem(f"{pair} measured pairs by other tests, {a.pairs} / {b.pairs}: measure again with --fabric-pairs "
+                      f"{a.pairs}")
     if a.message_bytes != b.message_bytes:
         raise Problem(f"{pair} sent other messages, {a.message_bytes} / {b.message_bytes} bytes: measure again "
                           f"with --fabric-bytes {a.message_bytes}")

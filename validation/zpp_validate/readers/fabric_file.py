@@ -7,6 +7,7 @@ from pathlib import Path
 import h5py
 
 from zpp_validate.problem import Problem, Unfit, reading
+from zpp_validate.readers import run_file
 
 SCHEMA = "zeropp-fabric"
 MICRO_OF_GIGA = 1e3  # bytes over GB/s are nanoseconds
@@ -27,13 +28,14 @@ class Rank:
 
 @dataclass
 class Fabric:
-    """`times`: (class, ranks of the link or of the rail's load, metric) -> microseconds; `unmeasured`: the pairs of
-    ranks that the survey did not measure."""
+    """`times`: (class, ranks of the link or of the rail's load, metric) -> microseconds; `pairs`: by which test, which
+    earlier versions do not say; `unmeasured`: the pairs of ranks that the survey did not measure."""
 
     path: Path
     times: dict
     threshold: float
     message_bytes: int
+    pairs: str
     ranks: list
     unmeasured: set
 
@@ -69,10 +71,10 @@ def of_rails(run):
 
 
 def attributes(path):
-    """Attributes of the matrix of a trace: the sizes of its messages and the threshold."""
+    """Attributes of the matrix of a trace: the test, the sizes of its messages and the threshold."""
     with h5py.File(path, "r") as file:
-        return {name: value.item() for group in ("fabric", "fabric_typical")
-                for name, value in file[group].attrs.items() if hasattr(value, "item")}
+        return {name: run_file.plain(value) for group in ("fabric", "fabric_typical")
+                for name, value in file[group].attrs.items()}
 
 
 def read(path, run):
@@ -105,7 +107,7 @@ def read(path, run):
             add("rail", (rank,), latency, bandwidth, rail_size)
         if not run["threshold"] > 0:
             raise Unfit(f"its threshold is {run['threshold']}")
-        fabric = Fabric(path, times, run["threshold"], size, ranks, unmeasured)
+        fabric = Fabric(path, times, run["threshold"], size, run.get("pairs", "exchange"), ranks, unmeasured)
     if not times:
         raise Problem(f"{path} holds no link: run zpp_fabric again")
     return fabric
