@@ -9,10 +9,10 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <span>
 #include <thread>
 
+#include "apps/fabric/doubts.hpp"
 #include "apps/fabric/judge.hpp"
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
@@ -190,12 +190,6 @@ class Survey {
     keep_better(map_.link(rank_, to).transfer, link.transfer);
   }
 
-  /// Something that is to be measured again: links, and local ranks of rails.
-  struct Doubts {
-    std::vector<std::pair<std::size_t, std::size_t>> links;
-    std::set<int> rails;
-  };
-
   /// Judges, and measures again what looks slow. A look counts where all ranks of that have their
   /// processors. Where other work has them until the patience ends, what looks slow is taken back.
   Judgement look_until_sure() {
@@ -203,15 +197,15 @@ class Survey {
     int quiet = 0;
     for (int looks = 1;; ++looks) {
       Judgement judgement = judge(map_, threshold_);
-      const Doubts doubts = doubts_of(judgement);
+      const Doubts doubts = doubts_of(map_, judgement);
       if (doubts.links.empty() && doubts.rails.empty()) return judgement;
-      if (!is_disturbed(doubts)) {
+      if (!is_disturbed(map_, doubts)) {
         if (++quiet == kLooks) return judgement;
       } else {
         std::array<double, 1> elapsed{bench::seconds_since(begin)};
         control().all_reduce_max(elapsed);
         if (looks >= kLooks && elapsed[0] > kPatience) {
-          take_back(doubts);
+          take_back(map_, doubts);
           return judge(map_, threshold_);
         }
         std::this_thread::sleep_for(kPause);
@@ -227,45 +221,6 @@ class Survey {
     map_.busy.clear();
     for (std::size_t rank = 0; rank < map_.ranks() && threshold_ < kThresholdOfWaiting; ++rank) {
       if (map_.waited[rank] > kBusy) map_.busy.insert(rank);
-    }
-  }
-
-  /// Where half of the ranks or more are busy, nothing tells what is typical: all of it is in
-  /// doubt.
-  [[nodiscard]] Doubts doubts_of(const Judgement& judgement) const {
-    Doubts doubts{judgement.suspects, {}};
-    for (const Fault& fault : judgement.faults) {
-      if (fault.kind == Fault::Kind::rail) doubts.rails.insert(fault.first);
-    }
-    if (2 * map_.busy.size() < map_.ranks()) return doubts;
-    for (std::size_t from = 0; from < map_.ranks(); ++from) {
-      for (std::size_t to = 0; to < map_.ranks(); ++to) doubts.links.emplace_back(from, to);
-      if (!map_.rails.empty()) doubts.rails.insert(map_.local_ranks[from].local);
-    }
-    return doubts;
-  }
-
-  [[nodiscard]] bool is_disturbed(const std::pair<std::size_t, std::size_t>& link) const {
-    return map_.busy.contains(link.first) || map_.busy.contains(link.second);
-  }
-  [[nodiscard]] bool is_disturbed(int rail) const {
-    return std::ranges::any_of(
-        map_.busy, [&](std::size_t rank) { return map_.local_ranks[rank].local == rail; });
-  }
-  [[nodiscard]] bool is_disturbed(const Doubts& doubts) const {
-    const auto is = [&](const auto& one) { return is_disturbed(one); };
-    return std::ranges::any_of(doubts.links, is) || std::ranges::any_of(doubts.rails, is);
-  }
-
-  /// Makes of doubts about busy ranks something that was not measured.
-  void take_back(const Doubts& doubts) {
-    for (const auto& ends : doubts.links) {
-      Link& link = map_.link(ends.first, ends.second);
-      if (is_disturbed(ends)) link = {.latency = {}, .transfer = {}, .corrupted = link.corrupted};
-    }
-    for (std::size_t rank = 0; rank < map_.rails.size(); ++rank) {
-      const int rail = map_.local_ranks[rank].local;
-      if (doubts.rails.contains(rail) && is_disturbed(rail)) map_.rails[rank] = {};
     }
   }
 
