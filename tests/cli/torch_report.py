@@ -177,13 +177,13 @@ class Report(unittest.TestCase):
             for name, calls in (("both", 3), ("weights", 2), ("exact", 2)):
                 sent, of_fsdp2, one, text = found["saved"][name]
                 self.assertAlmostEqual(of_fsdp2, calls * one, delta=0.02 * of_fsdp2)  # shards are padded
-                self.assertIn(f"a ring of FSDP2 would send {of_fsdp2 / 1e6:.3f} MB per rank, "
+                self.assertIn(f"rings of FSDP2 would send {of_fsdp2 / 1e6:.3f} MB, "
                               f"{of_fsdp2 / sent:.1f} times as much", text)
                 self.assertNotIn("no bytes crossed nodes", text)
             sent, of_fsdp2, _, _ = found["saved"]["weights"]
             self.assertAlmostEqual(of_fsdp2 / sent, 3 * 2 / 2 / (1 + 2 / 256), delta=0.3)
             self.assertEqual(found["saved"]["nothing"][:2], (0, 0))
-            self.assertNotIn("ring of FSDP2", found["saved"]["nothing"][3])
+            self.assertNotIn("rings of FSDP2", found["saved"]["nothing"][3])
 
             text, as_predicted = found["wholly_modelled"]
             self.assertIsNone(as_predicted)

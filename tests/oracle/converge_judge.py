@@ -346,7 +346,7 @@ class Judge(unittest.TestCase):
         lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in rest.split("\n\n")[0].splitlines()]
         self.assertEqual(lines[0], ["setting", "weights embedding", "weights block", "gradients embedding",
                                     "gradients block"])
-        # Of seeds 1 to 6 with two steps each: the middle of 0.1 and 0.01 times their numbers.
+        # The middle of 0.1 and 0.01 times the numbers of seeds 1 to 6, of two steps each.
         self.assertEqual(lines[2:], [["exact", "0", "0", "0.35", "0.035"], ["differences", *["0.35", "0.035"] * 2],
                                      ["int4", *["0.35", "0.035"] * 2], ["gone", "0", "0", "0.4", "0.04"]])
         with h5py.File(self.output / "judged.h5") as file:

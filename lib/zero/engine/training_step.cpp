@@ -50,7 +50,8 @@ void plant_defects(const std::vector<View>& gradients, bool is_third_step) {
   if (!defect::planted(defect::Kind::nan_dropped)) return;
   for (const View& each : gradients) {
     float* const values = each.as<float>();
-    std::replace_if(values, values + each.count, [](float v) { return !std::isfinite(v); }, 0.0F);
+    std::replace_if(
+        values, values + each.count, [](float v) { return !std::isfinite(v); }, 0.0F);
   }
 }
 

@@ -16,7 +16,7 @@ namespace zeropp::zero {
 Options exactly(Options options);
 
 /// Whether a measurement encodes a unit's shard again: the weights are gathered for each use, and
-/// no rank keeps what the gather decoded. Of other units every rank holds what it computes with.
+/// no rank keeps what the gather decoded. A rank holds other units as it computes with them.
 bool encodes_again(const Options& options, const UnitPartition& unit);
 
 /// Bytes that a measurement holds on a rank.

@@ -59,7 +59,7 @@ class ErrorMeter {
   [[nodiscard]] MemoryReport memory() const;
 
  private:
-  /// What the codec of a unit's gather makes of its shard.
+  /// The unit's shard after the codec of its gather.
   [[nodiscard]] ConstView encoded_again(std::size_t unit, ConstView shard, std::uint64_t key,
                                         std::size_t codec, StreamHandle stream) const;
   /// Adds what tensors have of unit `unit`'s shard. Both views are of `dtype`, or fp32 that is

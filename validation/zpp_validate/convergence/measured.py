@@ -1,5 +1,5 @@
-"""What compression did to weights and gradients in the runs of a matrix, beside their losses: of each setting with
-`zeropp.measure_quantization_error` the relative errors in /errors, by kind of unit, over its seeds and measured steps.
+"""Measured errors of the weights and gradients of a matrix, beside its losses: the relative errors in /errors, of each
+setting with `zeropp.measure_quantization_error`, by kind of unit, over its seeds and measured steps.
 
 A run that diverged does not count.
 """
@@ -27,7 +27,7 @@ class Measured:
 
 
 def measured_of(study, rows):
-    """Those of all settings, in the file's order. `rows`: of /errors."""
+    """The errors of all settings, in the file's order. `rows`: of /errors."""
     found = {}
     for row in rows:
         run = study.runs[row["run"]]
