@@ -55,7 +55,7 @@ std::string compress_call(const zero::Options& zero) {
   if (has_differences(zero) && !differences.exact) {
     call += fmt::format(", weight_differences={}", quoted(to_string(differences.codec)));
   }
-  return call + ")";
+  return call + ", transport=\"nccl\")";
 }
 
 }  // namespace
@@ -81,9 +81,9 @@ Recipe recipe_of(const config::TrainConfig& config, int nodes, int ranks_per_nod
   if (!dtype.empty()) {
     made.fsdp2.push_back(fmt::format("policy = MixedPrecisionPolicy(param_dtype=torch.{})", dtype));
   }
-  made.fsdp2.push_back(fmt::format("fully_shard(block, mesh=mesh{}{})",
+  made.fsdp2.push_back(fmt::format("fully_shard(block, mesh=mesh{}{})  # blocks, then the model",
                                    dtype.empty() ? "" : ", mp_policy=policy", reshard));
-  if (!call.empty()) made.fsdp2.push_back(call);
+  if (!call.empty()) made.fsdp2.insert(made.fsdp2.end(), {"import zeropp.torch", call});
   // These have no switch for a group of ranks after forward.
   if (resharded_in_node) return made;
   made.accelerate = {"fsdp_version: 2"};
