@@ -40,6 +40,7 @@ def main():
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--node-size", type=int, help="ranks of a node; else torchrun's")
     parser.add_argument("--weights", default="int8:256", help="a codec, or exact [int8:256]")
+    parser.add_argument("--gradients", default="int4:128", help="a codec, or none [int4:128]")
     parser.add_argument("--differences", action="store_true", help="weight_differences=\"int4:128\"")
     parser.add_argument("--hybrid", action="store_true", help="shard inside nodes, replicate between them")
     parser.add_argument("--own-communicators", action="store_true", help="on GPUs: transport=\"nccl\"")
@@ -59,7 +60,8 @@ def main():
         fully_shard(block, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
     if not arguments.plain:
-        zeropp.torch.compress(model, weights=arguments.weights, gradients="int4:128", node_size=arguments.node_size,
+        zeropp.torch.compress(model, weights=arguments.weights, gradients=arguments.gradients,
+                              node_size=arguments.node_size,
                               weight_differences="int4:128" if arguments.differences else None,
                               transport="nccl" if cuda and arguments.own_communicators else "torch")
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)

@@ -119,11 +119,11 @@ def warn_of_frozen_without_replica(frozen, chosen):
                       "trained by a fully_shard() of their own, before that of the block", stacklevel=3)
 
 
-def or_smaller_nodes(sharded_groups):
+def smaller_nodes(sharded_groups):
     """The remedy where every group of shards is one node: nodes of half its ranks, or of the next smaller part."""
     ranks = max((shard_group(group).size() for group in sharded_groups), default=1)
     part = next((part for part in range(ranks // 2, 0, -1) if ranks % part == 0), None)
-    return f", or say how many ranks are a node, such as node_size={part}" if part else ""
+    return f"say how many ranks are a node, such as node_size={part}, or " if part else ""
 
 
 def install(module, hooks):
@@ -209,8 +209,8 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
             raise UsageError(f"frozen= is not needed with {differences}{weight_differences!r}, which sends nothing of "
                              "weights that do not change: leave frozen= out")
         if all(plans.communicators.inside_a_node(shard_group(group), group.device) for group in sharded_groups):
-            raise UsageError(f"{differences}{weight_differences!r} has no effect: no module shards its weights "
-                             f"over several nodes: leave it out{or_smaller_nodes(sharded_groups)}")
+            raise UsageError(f"{differences}{weight_differences!r} has no effect: no module shards its weights over "
+                             f"several nodes: {smaller_nodes(sharded_groups)}leave it out")
 
     def needs_compression(count):
         return count >= min_bytes

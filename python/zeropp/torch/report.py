@@ -97,14 +97,15 @@ class Report(list):
             named = ", ".join(f"{module} ({why})" for module, why in first)
             yield f"the sums leave out what PyTorch sends for {named}{f' and {more} more' if more > 0 else ''}"
         if self.fsdp2_between_nodes and self.sent_between_nodes:
-            yield (f"what is compressed sent {self.sent_between_nodes / 1e6:.3f} MB between nodes; a ring of FSDP2 "
-                   f"would send {self.fsdp2_between_nodes / 1e6:.3f} MB per rank, "
+            yield (f"as a mean over ranks, compressed collectives sent {self.sent_between_nodes / 1e6:.3f} MB between "
+                   f"nodes so far; rings of FSDP2 would send {self.fsdp2_between_nodes / 1e6:.3f} MB, "
                    f"{self.fsdp2_between_nodes / self.sent_between_nodes:.1f} times as much")
         for module in self.stale:
             yield f"module {module}: {STALE}: discard that step"
         compressed = [row for row in self if row.codec != "none" or row.phase.startswith("exchange of")]
         if self and not compressed:
-            yield "nothing was compressed: the last column says why (min_bytes=, node_size=, inside_node=)"
+            yield ("nothing was compressed: the last column says why (min_bytes=0 compresses small collectives too; "
+                   "node_size=, inside_node=)")
         elif (any(row.between_nodes for row in self if row.phase == "all-reduce")
               and not any(row.between_nodes for row in compressed)):
             yield "nothing is saved between nodes: the all-reduce of replicas, which crosses them, is PyTorch's"
