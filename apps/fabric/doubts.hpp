@@ -1,4 +1,5 @@
-// What a survey measures again: what looks slow, or everything where nothing tells what is typical.
+// Links and rails that a survey measures again: those that look slow, or all where nothing tells
+// what is typical.
 // Pure functions of a map and its judgement: every rank has the same doubts.
 #pragma once
 
@@ -17,8 +18,8 @@ struct Doubts {
   std::set<int> rails;  ///< local ranks
 };
 
-/// What looks slow. Where half of the ranks or more are busy, everything: even what is typical may
-/// be the time of other work.
+/// Links and rails that look slow. Where half of the ranks or more are busy, all of them: even what
+/// is typical may be the time of other work.
 Doubts doubts_of(const FabricMap& map, const Judgement& judgement);
 
 /// Whether any of the ranks at the ends of the links, or on the rails, is busy.

@@ -17,7 +17,8 @@ RUNS = [
     (1, 1, ["--zero-stage", 3, QWZ, QGZ]),
     (3, 3, ["--zero-stage", 0, QGZ]),
     (4, 4, ["--zero-stage", 1, QWZ, QGZ, "--fp16", "--loss-scale", 256, "--model", "llama"]),
-    (4, 2, ["--zero-stage", 2, QWZ, "--weight-differences", QGZ, "--moments", "int8", "--measure-quantization-error", 1]),
+    (4, 2, ["--zero-stage", 2, QWZ, "--weight-differences", QGZ, "--moments", "int8",
+            "--measure-quantization-error", 1]),
     (4, 1, ["--zero-stage", 3, QWZ, "--bf16", "--gradient-accumulation-steps", 2]),
     (4, 2, ["--zero-stage", 3, "--shard-group-size", 2, QGZ, "--gradient-codec-intra", "int8:128",
             "--gradient-codec-inter", "int4:128", "--offload-optimizer", "cpu"]),
@@ -44,7 +45,8 @@ class VirtualRanks(zpp.TestCase):
         path.unlink()
         losses = [str(loss) for loss in run["evaluations"]["loss"]]
         errors = [str(error) for error in run.get("errors", {}).get("relative_l2", [])]
-        return run["parameters_hash"], losses, errors, {name: [str(value) for value in run["steps"][name]] for name in SAME}
+        steps = {name: [str(value) for value in run["steps"][name]] for name in SAME}
+        return run["parameters_hash"], losses, errors, steps
 
     def test_real_ranks_train_the_same(self):
         for ranks, node_size, words in RUNS:
