@@ -1,6 +1,5 @@
 // Links and rails that a survey measures again: those that look slow, or all where nothing tells
-// what is typical.
-// Pure functions of a map and its judgement: every rank has the same doubts.
+// what is typical. Pure functions of a map and its judgement: every rank has the same doubts.
 #pragma once
 
 #include <cstddef>

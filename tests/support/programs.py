@@ -14,7 +14,7 @@ CLUSTER = [*MODEL, "--gpu", "h100", "--node-gbit", "400", "--bf16"]
 TRACED = {
     "train": zpp.TINY,
     "sweep": SWEEP,
-    "fabric": ["--backend", "host", "--fabric-bytes", "4K"],
+    "fabric": ["--backend", "host", "--fabric-bytes", "4K", "--fabric-threshold", "1000"],
     "kernels": ["--filter", "^copy", "--values", "1000", "--samples", "5", "--cache", "1M", "--backend", "host"],
     "converge": ["--config", "matrix.json"],
     "plan": ["estimate", *MODEL],
