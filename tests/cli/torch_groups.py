@@ -62,7 +62,7 @@ def remarks(model):
     import zeropp.torch
 
     return [line for line in str(zeropp.torch.report(model)).splitlines()
-            if line.startswith("zeropp.torch: ") and "ring of FSDP2" not in line]
+            if line.startswith("zeropp.torch: ") and "rings of FSDP2" not in line]
 
 
 def said(call):
