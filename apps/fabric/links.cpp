@@ -109,17 +109,8 @@ Link LinkBench::all_reduce(comm::Communicator& pair, int peer) {
       if (peer >= 0) pair.native_collective(call, stream_.handle())->wait(stream_.handle());
     };
   };
-  const auto small = reduce(small_out_, small_in_, kSmallMessage);
-  const auto large = reduce(out_, in_, bytes_);
-  poison();
-  small();
-  large();
-  Link link;
-  const auto of_small = time(kRoundTrips, small);
-  const auto of_large = time(kTransfers, large);
-  if (peer < 0) return link;
-  link.latency = latency_of(of_small);
-  link.transfer = transfer_of(of_large);
+  Link link = repeat(reduce(small_out_, small_in_, kSmallMessage), reduce(out_, in_, bytes_));
+  if (peer < 0) return {};
   link.corrupted = static_cast<double>(damaged(
       [&](std::size_t index) { return sum(word(rank_, index), word(peer, index)); }, 0, bytes_));
   return link;
@@ -131,14 +122,7 @@ Link LinkBench::copy_own(comm::Communicator& group) {
     return [this, &group, sends = Sends{{from.data(), bytes, own}},
             receives = Receives{{to.data(), bytes, own}}] { exchange(group, sends, receives); };
   };
-  const auto small = copy(small_out_, small_in_, kSmallMessage);
-  const auto large = copy(out_, in_, bytes_);
-  poison();
-  small();
-  large();
-  Link link;
-  link.latency = latency_of(time(kRoundTrips, small));
-  link.transfer = transfer_of(time(kTransfers, large));
+  Link link = repeat(copy(small_out_, small_in_, kSmallMessage), copy(out_, in_, bytes_));
   link.corrupted = static_cast<double>(damaged(words_of(rank_), 0, bytes_));
   return link;
 }
@@ -178,6 +162,14 @@ RailLoad LinkBench::load_rail(comm::Communicator& rail, const std::vector<int>& 
 void LinkBench::exchange(comm::Communicator& group, const Sends& sends, const Receives& receives) {
   comm::Bytes uncounted;
   group.exchange(sends, receives, stream_.handle(), uncounted)->wait(stream_.handle());
+}
+
+Link LinkBench::repeat(const std::function<void()>& small, const std::function<void()>& large) {
+  poison();
+  small();
+  large();
+  return {.latency = latency_of(time(kRoundTrips, small)),
+          .transfer = transfer_of(time(kTransfers, large))};
 }
 
 std::vector<double> LinkBench::time(std::size_t count, const std::function<void()>& run) const {

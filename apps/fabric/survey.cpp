@@ -190,8 +190,8 @@ class Survey {
     keep_better(map_.link(rank_, to).transfer, link.transfer);
   }
 
-  /// Judges, and measures again what looks slow. A look counts where all ranks of that have their
-  /// processors. Where other work has them until the patience ends, what looks slow is taken back.
+  /// Judges, and measures doubts again. A look counts where no rank of the doubts is busy. Where
+  /// one is busy until the patience ends, its doubts are taken back.
   Judgement look_until_sure() {
     const auto begin = bench::Clock::now();
     int quiet = 0;
