@@ -42,6 +42,9 @@ constexpr double kThresholdOfWaiting = 1;
 
 /// Seconds for which looks wait until ranks have their processors: longer than most files compile.
 constexpr double kPatience = 10;
+
+/// Time between two looks. Another guest of the same machine may slow a link for half a second, and
+/// no rank waits then.
 constexpr std::chrono::milliseconds kPause{500};
 
 /// Least threshold where ranks share processors. A link's time then depends on which ranks share
@@ -208,8 +211,8 @@ class Survey {
           take_back(map_, doubts);
           return judge(map_, threshold_);
         }
-        std::this_thread::sleep_for(kPause);
       }
+      std::this_thread::sleep_for(kPause);
       const Waiting waiting;
       look_again(doubts);
       find_busy(waiting);
