@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -98,6 +99,11 @@ std::optional<RunRecord> StudyProgram::find_kept(std::size_t training) const {
   return std::nullopt;
 }
 
+std::ptrdiff_t StudyProgram::place_of_seed(std::size_t run) const {
+  const auto& seeds = plan_.settings[plan_.runs[run].setting].seeds;
+  return std::ranges::find(seeds, plan_.runs[run].seed) - seeds.begin();
+}
+
 std::vector<std::size_t> StudyProgram::find_missing() {
   std::vector<std::size_t> missing;
   if (context_.is_root()) {
@@ -107,6 +113,7 @@ std::vector<std::size_t> StudyProgram::find_missing() {
       if (!kept) missing.push_back(i);
       if (kept) records_[i] = std::move(*kept);
     }
+    std::ranges::stable_sort(missing, {}, [&](std::size_t i) { return place_of_seed(i); });
   }
   return json::parse(context_.control().broadcast(json(missing).dump()));
 }
@@ -161,6 +168,17 @@ void StudyProgram::collect() {
   }
 }
 
+std::string StudyProgram::hint_of_whole_seeds(const std::vector<std::size_t>& left) const {
+  std::vector<std::uint64_t> seeds = plan_.settings.front().seeds;
+  const bool shared = std::ranges::all_of(
+      plan_.settings, [&](const Setting& setting) { return setting.seeds == seeds; });
+  std::erase_if(seeds, [&](std::uint64_t seed) {
+    return std::ranges::any_of(left, [&](std::size_t i) { return plan_.runs[i].seed == seed; });
+  });
+  if (!shared || seeds.empty()) return "";
+  return fmt::format(", or with --seeds '{}' for the trace of these seeds", json(seeds).dump());
+}
+
 ExitCode StudyProgram::run() {
   if (context_.is_root()) {
     for (const std::string& name : plan_.left_out) {
@@ -188,13 +206,12 @@ ExitCode StudyProgram::run() {
     context_.control().agree(failed);
   }
   if (const int signal = app::agreed_interrupt(context_.control()); signal != 0) {
-    std::array<std::uint64_t, 1> done{done_.size()};
-    context_.control().all_reduce_sum(done);
-    if (done[0] < missing.size()) {
+    const std::vector<std::size_t> left = find_missing();
+    if (!left.empty()) {
       const std::size_t trainings = plan_.runs.size() - equal_trainings(plan_);
-      log::warn(fmt::format("ended by {}: {} of {} runs are kept in {}: start again to resume",
-                            app::name_of_interrupt(signal), trainings - missing.size() + done[0],
-                            trainings, store_.folder().string()));
+      log::warn(fmt::format("ended by {}: {} of {} runs are kept in {}: start again to resume{}",
+                            app::name_of_interrupt(signal), trainings - left.size(), trainings,
+                            store_.folder().string(), hint_of_whole_seeds(left)));
       return signal == SIGINT ? ExitCode::interrupted : ExitCode::requeue;
     }
   }

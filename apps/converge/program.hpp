@@ -36,8 +36,13 @@ class StudyProgram {
   /// Record of a training that was done before, whichever of the equal settings it was kept under.
   /// `training`: a run's trained_as.
   [[nodiscard]] std::optional<RunRecord> find_kept(std::size_t training) const;
-  /// Numbers of the runs that have to be trained and are not kept yet, the same on all ranks.
+  /// Place of the run's seed among the seeds of its setting.
+  [[nodiscard]] std::ptrdiff_t place_of_seed(std::size_t run) const;
+  /// Numbers of the runs that have to be trained and are not kept yet, the same on all ranks. The
+  /// first seeds of all settings come first: a study that ends early has whole seeds.
   std::vector<std::size_t> find_missing();
+  /// How to get the trace of the seeds without a run in `left`; empty where there are none.
+  [[nodiscard]] std::string hint_of_whole_seeds(const std::vector<std::size_t>& left) const;
   /// Does the runs of `missing` that are this team's: every count-th, from its own index on.
   /// Returns the signal that ended it, or 0.
   int do_own(const std::vector<std::size_t>& missing);

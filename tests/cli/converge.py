@@ -232,7 +232,7 @@ class Converge(zpp.TestCase):
             shutil.rmtree(self.out, ignore_errors=True)
             matrix["base"]["zeropp"]["train_steps"] = steps
             process = self.start(matrix)
-            process.wait_for_line("run 2/")
+            process.wait_for_line("run 3/")  # the first seed of the second setting
             process.process.send_signal(signal.SIGUSR1)
             result = process.end()
             if result.code != zpp.OK:
@@ -248,6 +248,20 @@ class Converge(zpp.TestCase):
         self.assertIn(f"{kept} of {RUNS} runs are kept", result.stderr)
         self.check_to_do(self.check_ok(self.converge(matrix, apart=True)), RUNS - kept)
         self.assertEqual(self.trace()[0]["verdict"], "VALID")
+
+    def test_an_early_end_leaves_whole_seeds(self):
+        matrix = copy.deepcopy(TINY)
+        del matrix["settings"][2:], matrix["checks"]
+        matrix["base"]["zeropp"]["train_steps"] = 600
+        process = self.start(matrix)
+        process.wait_for_line("run 3/4")
+        process.process.send_signal(signal.SIGUSR1)
+        result = process.end()
+        self.assertEqual(result.code, zpp.REQUEUE, result)
+        self.assertIn("or with --seeds '[1]' for the trace of these seeds", result.stderr)
+        result = self.check_ok(self.converge(matrix, "--seeds", "[1]", apart=True))
+        self.assertIn(" 2 runs, 0 to be done", result.stdout, result)
+        self.assertEqual(self.trace()[1]["runs"]["seed"], [1, 1])
 
     def test_a_long_evaluation_is_cut_off(self):
         matrix = copy.deepcopy(TINY)
