@@ -123,7 +123,7 @@ std::string recipe_text(const ComparedRow& row, const Compared& about) {
 }
 
 /// The fastest row that fits and, of a job of DeepSpeed's, that a release of it runs; the fastest
-/// of those without a lossy codec; and how to turn the first on.
+/// of those without a lossy codec; and how to turn each on.
 std::string advice(const Comparison& comparison, const Compared& about) {
   const std::string which =
       about.of_deepspeed ? "that fits and a release of DeepSpeed runs" : "that fits";
@@ -149,13 +149,15 @@ std::string advice(const Comparison& comparison, const Compared& about) {
     return fmt::format("No row {} makes a step {:g} % shorter (--gain).\n", which,
                        100 * about.gain);
   }
-  std::string text = fmt::format("The fastest row {} is {}: {:.2f} times as fast as ZeRO-3", which,
-                                 shown_name(fastest.row->feature, about), fastest.speedup);
+  std::string text = fmt::format("The fastest row {} is {}: {:.2f} times as fast as ZeRO-3.\n{}",
+                                 which, shown_name(fastest.row->feature, about), fastest.speedup,
+                                 recipe_text(*fastest.row, about));
   if (lossless.row != nullptr && lossless.row != fastest.row) {
-    text += fmt::format(".\nWithout lossy codecs it is {}: {:.2f} times",
-                        shown_name(lossless.row->feature, about), lossless.speedup);
+    text += fmt::format("Without lossy codecs it is {}: {:.2f} times.\n{}",
+                        shown_name(lossless.row->feature, about), lossless.speedup,
+                        recipe_text(*lossless.row, about));
   }
-  return text + ".\n" + recipe_text(*fastest.row, about);
+  return text;
 }
 
 }  // namespace
