@@ -125,7 +125,7 @@ struct App {
   /// Ranks that one process runs (lib/comm/virtual_ranks.hpp); null or 0: those that were launched.
   /// Then `run` is called by each of them; they share the program's configuration.
   const std::size_t* virtual_ranks = nullptr;
-  std::string json_flags = "--json";        ///< names of the flag, separated by commas
+  std::string json_flags = "-J,--json";     ///< names of the flag, separated by commas
   std::string timeout_flags = "--timeout";  ///< names of the flag, separated by commas
   std::string config_flags = "--config";    ///< names of the flag, separated by commas
   /// Reason why a training configuration changes nothing in a program whose options are not the
