@@ -4,16 +4,12 @@ slower, is silent where nothing changed, and refuses with a remedy what cannot b
 
 import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import synthetic_fabric
-
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
+import validate
 
 
 class Fabrics(unittest.TestCase):
@@ -32,9 +28,7 @@ class Fabrics(unittest.TestCase):
         a, b = self.written("a.json", before or synthetic_fabric.make(1)), self.written("b.json", after)
         out = self.folder / "compared.json"
         out.unlink(missing_ok=True)
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", a, b,
-                               "--json", out, *words],
-                              capture_output=True, text=True, check=False)
+        done = validate.run("compare", a, b, "--json", out, *words)
         self.assertEqual(done.returncode, code, done)
         self.assertNotIn("Traceback", done.stderr)
         rows = json.loads(out.read_text())["rows"] if out.exists() else []

@@ -10,8 +10,9 @@ import tempfile
 
 import numpy as np
 
+import validate
+
 TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
-VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 
 # model, layers, hidden, heads, seq, vocab, head, accumulated micro-batches, and options that are not the defaults
 SHAPES = [
@@ -31,8 +32,7 @@ SHAPES = [
 
 
 def oracle(folder, tolerance):
-    return subprocess.run([sys.executable, VALIDATE, "oracle", "gradients", folder, "--tolerance", str(tolerance)],
-                          capture_output=True, text=True)
+    return validate.run("oracle", "gradients", folder, "--tolerance", tolerance)
 
 
 def main():

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 
+import validate
+
 TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
-VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 ENVIRONMENT, SKIPPED = 3, 77
 
 # model, layers, hidden, heads, seq, vocab, head, and options that are not the defaults: head widths 64, 128, 5, 6
@@ -42,7 +43,7 @@ def missing():
 
 
 def torch_oracle(folder, dtype, tolerance, precision):
-    return run(sys.executable, VALIDATE, "torch-oracle", folder, "--tolerance", tolerance, "--weights", dtype,
+    return validate.run("torch-oracle", folder, "--tolerance", tolerance, "--weights", dtype,
                "--precision", precision)
 
 
@@ -68,8 +69,7 @@ def main():
                 results = {f"PyTorch {precision}": torch_oracle(folder, dtype, tolerance, precision)
                            for precision in ("fp64", "fp32")}
                 if dtype == "fp32":  # this oracle reads the weights as they were before rounding
-                    results["NumPy"] = run(sys.executable, VALIDATE, "oracle", "gradients", folder,
-                                           "--tolerance", tolerance)
+                    results["NumPy"] = validate.run("oracle", "gradients", folder, "--tolerance", tolerance)
                 for name, result in results.items():
                     print(f"{folder.name} against {name}: exit {result.returncode}, "
                           f"largest error {largest_error(result):.2e}")

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import tempfile
 
+import validate
+
 TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
-VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 
 
 def main():
@@ -19,8 +20,7 @@ def main():
             folder = pathlib.Path(scratch) / f"{model}_{head}"
             subprocess.run([TOOL, "train", folder, model, "2", "48", "3", "19", "257", head, "fp32", "12", "host",
                             *more], check=True)
-            result = subprocess.run([sys.executable, VALIDATE, "oracle", "train", folder, "--tolerance", "1e-5"],
-                                    capture_output=True, text=True)
+            result = validate.run("oracle", "train", folder, "--tolerance", "1e-5")
             print(result.stdout, result.stderr)
             failures += result.returncode != 0
     return 1 if failures else 0

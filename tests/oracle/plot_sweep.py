@@ -4,9 +4,6 @@ pictures are written."""
 
 import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
@@ -15,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 import synthetic_sweep
+import validate
 from zpp_validate.plots import crossings
 from zpp_validate.readers import sweep_file
 from zpp_validate.stats import bootstrap
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 SIZES = [1 << k for k in range(10, 31, 2)]
 
 
@@ -95,9 +92,7 @@ class Plot(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def plot(self, *words, code=0):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "plot", *words,
-                               "--output", self.folder / "out"],
-                              capture_output=True, text=True, check=False)
+        done = validate.run("plot", *words, "--output", self.folder / "out")
         self.assertEqual(done.returncode, code, done)
         if code == 0:
             self.assertEqual(done.stderr, "", done)

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -16,6 +15,7 @@ from prometheus_client import parser
 
 import synthetic_fabric
 import synthetic_sweep
+import validate
 
 SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 SWEEP = SOURCE / "tests" / "oracle" / "prometheus_sweep.json"
@@ -58,9 +58,7 @@ class Prometheus(unittest.TestCase):
                 self.written("comparison.json", COMPARISON)]
 
     def run_it(self, *words, code=0):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "prometheus", *words],
-                              capture_output=True,
-                              text=True, check=False)
+        done = validate.run("prometheus", *words)
         self.assertEqual(done.returncode, code, done)
         self.assertNotIn("Traceback", done.stderr)
         return done
@@ -125,9 +123,7 @@ class Prometheus(unittest.TestCase):
                                     ("survey", "none", 5)):
             with self.subTest(after):
                 report = self.folder / "compared.json"
-                done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", paths[before],
-                                       paths[after], "--json",
-                                       report], capture_output=True, text=True, check=False)
+                done = validate.run("compare", paths[before], paths[after], "--json", report)
                 self.assertEqual(done.returncode, code, done)
                 values = self.values(report)
                 compared = ("compared", "zpp_fabric" if before == "survey" else "zpp_sweep")

@@ -11,15 +11,15 @@ import json
 import math
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import h5py
 import numpy
 
-VALIDATE = Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
+import validate
+
 SHARD = 1 << 18
 FLAT = 3 * 6 * 2 * SHARD
 ALL = 4 * (SHARD + SHARD // 128) + 4 * (SHARD // 2 + SHARD // 64)
@@ -63,10 +63,9 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5,
 
 
 def report(folder, *names, link=(), wide=True, columns="120"):
-    return subprocess.run([sys.executable, VALIDATE, "report", "--output", folder / "out", *link,
-                           *(["--wide"] if wide else []),
-                           *(folder / name for name in names)],
-                          capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": columns})
+    with mock.patch.dict(os.environ, COLUMNS=columns):
+        return validate.run("report", "--output", folder / "out", *link, *(["--wide"] if wide else []),
+                            *(folder / name for name in names))
 
 
 def cells(text):

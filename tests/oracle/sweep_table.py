@@ -3,16 +3,13 @@
 peers in columns of their own that are no baseline, and refusals."""
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import synthetic_sweep
+import validate
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 MEBIBYTE = 1 << 20
 
 
@@ -38,9 +35,7 @@ class Table(unittest.TestCase):
         for index, document in enumerate(documents):
             paths.append(self.folder / f"{index}.json")
             paths[-1].write_text(json.dumps(document))
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "sweep-table", *paths, *words],
-                              capture_output=True,
-                              text=True, check=False)
+        done = validate.run("sweep-table", *paths, *words)
         self.assertEqual(done.returncode, code, done)
         return done
 

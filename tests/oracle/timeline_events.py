@@ -4,9 +4,6 @@ times of the trace."""
 
 import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -14,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 import synthetic_trace
+import validate
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 # Keys that the format asks for in each kind of event, beside ph, name, pid and tid.
 REQUIRED = {"X": {"ts", "dur"}, "C": {"ts", "args"}, "i": {"ts", "s"}, "M": {"args"}}
 STEPS, COLLECTIVES, FIRST_RANK = 1, 2, 10
@@ -42,9 +39,7 @@ class Timeline(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def run_on(self, path, code=0, output=None):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "timeline", path, "-o", output
-                               or self.folder / "out.json"],
-                              capture_output=True, text=True, check=False)
+        done = validate.run("timeline", path, "-o", output or self.folder / "out.json")
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(done.stderr.count("\n"), 1 if code else 0, done)
         return done

@@ -4,17 +4,14 @@ hand, and the row of a run names its faults."""
 
 import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+import validate
 from zpp_validate.forms import model_flops
 from zpp_validate.forms.transformer import Shape
 from zpp_validate.stats import bound, sample_statistics
 
-VALIDATE = Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 COLUMNS = ("session", "shape", "layout", "kind", "name", "warmup", "exit", "seconds", "loopback_before",
            "loopback_after", "stem", "command")
 WARMUP, GB = 5, 10**9
@@ -111,8 +108,7 @@ class Study:
 
     def table(self, *words):
         (self.folder / "runs.tsv").write_text("\n".join(self.rows) + "\n")
-        done = subprocess.run([sys.executable, VALIDATE, "train-table", self.folder, *words],
-                              capture_output=True, text=True, check=False)
+        done = validate.run("train-table", self.folder, *words)
         assert not (self.folder / "table.md").exists()  # of a study that is kept, a table may be committed there
         tables = []
         for line in done.stdout.splitlines():
@@ -234,8 +230,7 @@ def main():
                 assert word in notes[run], (run, word, notes[run])
         assert [row[1] for row in rows] == ["500.0", "500.0", "500.0", "-", "-", "-", "-", "-"], rows
 
-        done = subprocess.run([sys.executable, VALIDATE, "train-table", folder / "nowhere"], capture_output=True,
-                              text=True, check=False)
+        done = validate.run("train-table", folder / "nowhere")
         assert done.returncode == 5 and done.stderr.count("\n") == 1 and "nowhere" in done.stderr, done
     print("statistics, speed-ups and reasons are those worked out by hand")
 

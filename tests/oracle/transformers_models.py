@@ -3,25 +3,17 @@
 made there has its loss here, to 1e-4 in fp32. Another model's weights are told apart. Skipped without either
 package."""
 
-import subprocess
-import sys
-
 import other_python
 
 other_python.with_modules("torch", "transformers", "numpy", "h5py")
 
+import validate
 import zpp
 
-VALIDATE = zpp.SOURCE / "validation" / "zpp-validate"
 SHAPE = ["--num-layers", "3", "--hidden-size", "48", "--num-attention-heads", "4", "--seq-length", "24"]
 MODELS = ([], ["--ffn-hidden-size", "100", "--norm-eps", "0.001"],
           ["--model", "llama", "--num-key-value-heads", "2", "--rope-theta", "500"],
           ["--model", "llama", "--add-qkv-bias", "--head-dim", "20", "--ffn-hidden-size", "100", "--norm-eps", "0.001"])
-
-
-def script(*words):
-    return subprocess.run([sys.executable, *map(str, (VALIDATE, "transformers", *words))], capture_output=True,
-                          text=True, timeout=300)
 
 
 class Transformers(zpp.TestCase):
@@ -33,7 +25,7 @@ class Transformers(zpp.TestCase):
                       "--vocab-size", 256, "--eval-interval", 100, "--eval-iters", 4]
 
     def loss(self, folder, evaluation, code=zpp.OK):
-        done = script("loss", folder, self.out / "train.h5", "--evaluation", evaluation)
+        done = validate.run("transformers", "loss", folder, self.out / "train.h5", "--evaluation", evaluation)
         self.assertEqual(done.returncode, code, done)
         print(done.stdout, end="")
 
@@ -52,7 +44,7 @@ class Transformers(zpp.TestCase):
         for number, model in enumerate(MODELS):
             with self.subTest(model=model):
                 made, self.out = self.folder / f"made{number}", self.folder / f"in{number}"
-                self.assertEqual(script("make", made, *SHAPE, *model, "--tied-head").returncode, zpp.OK)
+                self.assertEqual(validate.run("transformers", "make", made, *SHAPE, *model, "--tied-head").returncode, zpp.OK)
                 self.check_ok(self.train(2, *self.words, *model, "--train-iters", 1, "--load-weights",
                                          made / "model.safetensors"))
                 self.loss(made, 0)

@@ -58,7 +58,7 @@ def run(size, node_size, function, *arguments, timeout=120, dies=None):
     if DEVICE == "cuda" and not torch.cuda.device_count():
         raise unittest.SkipTest("no GPU is visible")
 
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # which imports PyTorch once for all ranks
     with tempfile.TemporaryDirectory() as folder:
         results = context.Queue()
         ranks = [context.Process(target=_rank, daemon=True, args=(rank, size, node_size, f"{folder}/store", function,
