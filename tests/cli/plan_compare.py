@@ -489,8 +489,8 @@ class Inputs(Case):
                     pasted[without[1]] = result.stdout[without.end():]
                 for shown, text in pasted.items():
                     row = next(row for name, row in rows.items() if SHOWN.get(name, f"+{name}") == shown)
-                    paste = dict(re.findall(r"(?m)^  (DeepSpeed|FSDP2|accelerate|torchtitan|zpp_train)(?: main)? +(.*)$",
-                                            text))
+                    paste = dict(re.findall(
+                        r"(?m)^  (DeepSpeed|FSDP2|accelerate|torchtitan|zpp_train)(?: main)? +(.*)$", text))
                     _, alone = self.told(*words[:-4], "--bf16", "--micro-batch-size", "8", *paste["zpp_train"].split())
                     self.assertEqual(planned.traffic(alone)["step"][1] // 4, row["bytes_out_of_node"])
                     if "DeepSpeed" in paste:

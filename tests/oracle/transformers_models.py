@@ -44,7 +44,8 @@ class Transformers(zpp.TestCase):
         for number, model in enumerate(MODELS):
             with self.subTest(model=model):
                 made, self.out = self.folder / f"made{number}", self.folder / f"in{number}"
-                self.assertEqual(validate.run("transformers", "make", made, *SHAPE, *model, "--tied-head").returncode, zpp.OK)
+                done = validate.run("transformers", "make", made, *SHAPE, *model, "--tied-head")
+                self.assertEqual(done.returncode, zpp.OK, done)
                 self.check_ok(self.train(2, *self.words, *model, "--train-iters", 1, "--load-weights",
                                          made / "model.safetensors"))
                 self.loss(made, 0)
