@@ -49,10 +49,10 @@ class LinkBench {
   using Receives = std::vector<comm::Receive>;
 
   void exchange(comm::Communicator& group, const Sends& sends, const Receives& receives);
-  /// Seconds of one of `count` runs of `run`, in each of as many repetitions as the ranks agree on.
   /// Times what both ends do at once, with a small and a large message, after a first run of each
   /// into poisoned memory. Collective over the world.
   Link repeat(const std::function<void()>& small, const std::function<void()>& large);
+  /// Seconds of one of `count` runs of `run`, in each of as many repetitions as the ranks agree on.
   /// Collective over the world.
   std::vector<double> time(std::size_t count, const std::function<void()>& run) const;
   void poison();
